@@ -75,7 +75,8 @@ def replay(
     check: Check = False,
     today: Today = False,
 ) -> None:
-    """Recompute the rows that a range of CDC files changes, or that differ in slices of keys, from all files."""
+    """Recompute rows from all files: the rows that a range of CDC files changes, or those that differ in slices of
+    keys."""
     from lake_assets.silver.apply import rebuild as silver
 
     if (first is None) == (slices is None) or (slices is not None and (last is not None or check or today)):
