@@ -20,7 +20,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def write_lake(folder: Path, files: int, tables: int) -> Path:
-    """The files, table after table in turn, and their lake.yaml."""
+    """Writes the files, a file for each table in turn, and their lake.yaml."""
     for number in range(files):
         table, when = number % tables, START + timedelta(seconds=number)
         place = folder / f"bronze/public/t{table}"

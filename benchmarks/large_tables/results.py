@@ -115,7 +115,7 @@ class Results:
         return statistics.median(batch.processor for batch in self._batches[workload, contender])
 
     def figures(self) -> list[dict[str, Any]]:
-        """For each workload and contender, this package first; without those that were not measured."""
+        """The figures of each workload and contender that were measured, this package first."""
         measured = [key for key, batches in self._batches.items() if not batches[0].is_estimate]
         workloads = list(dict.fromkeys(workload for workload, _ in measured))
         measured.sort(key=lambda key: (workloads.index(key[0]), key[1] != PRODUCT))

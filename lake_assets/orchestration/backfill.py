@@ -1,6 +1,6 @@
 """A backfill from the command line: partitions of a mart are computed again, in chunks, in this process.
 
-The assets that the UI shows are run and reported to the same Dagster instance. Here: the chunks. Not here: what makes
+It runs the assets that the UI shows, and reports to the same Dagster instance. Here: the chunks. Not here: what makes
 the partitions pending (`rounds/requested_periods.py`).
 """
 

@@ -71,7 +71,7 @@ def with_values(model: M, value: Value) -> M:
 
 
 def _filled(given: Any, value: Value) -> Any:
-    """The same object if nothing in it is a reference."""
+    """The object with values instead of references; the same object if it has none."""
     if isinstance(given, str):
         return with_value(given, value)
     if isinstance(given, SecretStr):

@@ -67,7 +67,8 @@ class DmsWriterSettings:
         return "csv.gz" if self.compression == "gzip" else "csv"
 
     def to_json(self) -> dict[str, Any]:
-        """For the source database, so that a live feed continues with the settings of its history."""
+        """The settings for the source database, which keeps them: a live feed continues with the settings of its
+        history."""
         return asdict(self)
 
     @classmethod

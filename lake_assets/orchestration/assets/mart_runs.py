@@ -58,7 +58,7 @@ def mart_work(
     first: FirstPeriods | None = None,
 ) -> MartWork:
     """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out. `first`:
-    where the partitions begin, by default those of a run."""
+    where the partitions begin, by default as in a run."""
     first = first or FirstPeriods.any(runtime.lake)
     by_periods: dict[tuple[Grain, tuple[Period, Period] | None], list[str]] = {}
     outside: set[date] = set()

@@ -1,7 +1,7 @@
 """The history of a check in Dagster's storage.
 
-Here: reading evaluations. Not here: making them. The only module that uses Dagster's record of a check execution, which
-has no public name, and its storage.
+Here: reading evaluations. Not here: making them. No other module uses Dagster's storage of check executions, or their
+record, which has no public name.
 """
 
 from collections.abc import Sequence

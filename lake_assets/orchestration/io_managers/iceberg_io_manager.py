@@ -53,7 +53,7 @@ SHOWN = (
     "source_now",
     "days_still_pending",
 )
-"""What a materialization shows at once."""
+"""The figures that a materialization shows at once."""
 SHOW_ROWS = "lake/preview"
 """Definition metadata: False if events must show no rows of the table."""
 

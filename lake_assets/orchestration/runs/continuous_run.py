@@ -1,8 +1,8 @@
 """The continuous run: scans, applies and refreshes in rounds until it hands over.
 
 It does what a sensor's run does, with the same code, but without starting a process, a run and a Spark for each file.
-Its state is in the lake, so that a sensor's run beside it does no harm and its death loses nothing. Here: the rounds
-of one source, and their events for Dagster. Not here: the job and its sensor (`continuous_job.py`).
+Its state is in the lake: a sensor's run beside it does no harm, and its death loses nothing. Here: the rounds of one
+source, and their events for Dagster. Not here: the job and its sensor (`continuous_job.py`).
 """
 
 import logging

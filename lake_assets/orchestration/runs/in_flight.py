@@ -36,7 +36,8 @@ def assets_in_flight(
     *,
     backfills: bool = True,
 ) -> dict[dg.AssetKey, list[str]]:
-    """Those of `keys` that unfinished runs compute, with the runs' ids; `backfills`: whether runs of backfills count.
+    """The assets of `keys` that unfinished runs compute, with the runs' ids. `backfills`: whether runs of backfills
+    count.
 
     A run whose process is gone, or whose last sign of life is older than `heartbeat_timeout` seconds, is declared
     failed and left out: Dagster itself does not detect it.

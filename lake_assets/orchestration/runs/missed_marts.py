@@ -57,7 +57,7 @@ class UnreportedMarts:
     def _events(
         self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
     ) -> Iterator[dg.AssetMaterialization]:
-        # Before the tables are loaded: a mart that is not stale then has all rows that were reported before.
+        # Read before the tables are loaded: a mart that is then not stale has all rows that had been reported.
         versions = {mart.name: mart_versions(instance, mart) for mart in self._marts}
         loaded = LoadedTables(self._runtime.catalog)
         views = {mart.name: mart_view(loaded, mart, self._runtime.lake.gold) for mart in self._marts}

@@ -1,8 +1,8 @@
 """Deletes old runs of the lake from Dagster's history, which otherwise grows for ever.
 
-Here: which runs, and what Dagster's own deletion leaves behind. Not here: the settings (`config/automation.py`).
-A run stays while the UI needs it: while it holds the newest materialization of a table or of a partition, which would
-be shown as missing without it. Correctness needs none of the history: every position is in the Iceberg tables.
+Here: which runs, and what Dagster's own deletion leaves behind. Not here: the settings (`config/automation.py`). A run
+stays as long as it holds the newest materialization of a table or of a partition: without the run, the UI would show
+that table or partition as missing. Correctness needs none of the history: every position is in the Iceberg tables.
 """
 
 from collections.abc import Sequence

@@ -74,7 +74,7 @@ def table_metadata(
 
 
 def same_columns(upstream: dg.AssetKey, columns: Iterable[Column]) -> dg.TableColumnLineage:
-    """The lineage of columns that are those of the upstream asset."""
+    """The lineage of columns that are the same as the upstream asset's."""
     return dg.TableColumnLineage({c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns})
 
 
