@@ -33,7 +33,7 @@ with suppress(ImportError):  # only `make bench-full` needs it
     import deltalake
 
 COPY_ON_WRITE = "'format-version' = '2'"
-"""Iceberg then uses its default, copy-on-write."""
+"""Table properties for copy-on-write, which is Iceberg's default."""
 MOST_FILES = 10
 """The most files that are applied by a contender with two statements a file: hundreds would take it most of an hour."""
 MOST_KEYS = 10_000

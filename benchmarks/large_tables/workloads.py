@@ -52,7 +52,7 @@ class Workload:
     changes: int
     files: int = 8
     newest: float = 1.0
-    """The share of the keys, counted from the newest one, that is updated and deleted."""
+    """Updates and deletes are of this share of the keys, the newest ones."""
     inserts_only: bool = False
 
 
