@@ -21,11 +21,11 @@ from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.silver.table.position import LOG_OFFSET
 
 Commit = tuple[datetime, int]
-"""When it was made, UTC, and up to which log offset it has the files."""
+"""When the commit was made (UTC), and the log offset up to which it has the files."""
 
 
 def silver_commits(table: Table) -> dict[int, Commit]:
-    """By snapshot id, the commits that bear a position."""
+    """By snapshot id, the commits that have a position."""
     return {
         snapshot.snapshot_id: (_at(snapshot.timestamp_ms), int(summary(snapshot)[LOG_OFFSET]))
         for snapshot in table.snapshots()
@@ -34,7 +34,7 @@ def silver_commits(table: Table) -> dict[int, Commit]:
 
 
 def mart_commits(table: Table, input_table: str, silver: dict[int, Commit]) -> list[Commit]:
-    """The mart's commits that left nothing of their work list undone, by what they have of one input."""
+    """The mart's commits that left none of their work list pending, with the offset up to which they have one input."""
     found = []
     for snapshot in table.snapshots():
         state = read_consumption(summary(snapshot))
@@ -45,8 +45,8 @@ def mart_commits(table: Table, input_table: str, silver: dict[int, Commit]) -> l
 
 
 def measured(lake: Lake, since: datetime, until: datetime) -> dict[str, list[float]]:
-    """Seconds from a CDC file's appearance to each stage, of the files between then; infinite for one that has not
-    come there yet."""
+    """By stage, the seconds from the appearance of each CDC file that landed from `since` to `until`; infinite for a
+    file that has not reached the stage yet."""
     catalog, seconds = lake.runtime.catalog, defaultdict[str, list[float]](list)
     for target in lake.targets:
         table = load_table(catalog, target.identifier)

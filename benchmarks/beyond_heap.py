@@ -1,8 +1,8 @@
 """`python -m benchmarks.beyond_heap`: a batch that is ten times as large as the heap of the Spark server.
 
-Rows with a text of some kilobytes, from Parquet and from CSV; the server gets `--memory`. Of each batch: seconds, how
-large its rows are in memory, and the most memory that the server has had. The table must equal the source. Here: that.
-Not here: other ways to apply a batch (`large_tables`).
+Rows with a text of some kilobytes, from Parquet and from CSV; the server gets `--memory`. For each batch it prints the
+seconds, how large the rows are in memory, and the most memory that the server has had. The table must equal the source.
+Here: the measurement. Not here: other ways to apply a batch (`large_tables`).
 """
 
 from argparse import Namespace

@@ -1,6 +1,6 @@
 """`python -m benchmarks.full_load`: a full load as CSV and as Parquet, beside Spark's plain read and an append.
 
-Every repetition loads a table of its own, after one of each that warms up. Here: that. Not here: changes
+Every repetition loads a new table; a first one of each format warms up. Here: the measurement. Not here: changes
 (`large_tables`), reading without writing (`reading.py`).
 """
 
@@ -20,7 +20,7 @@ def measure(bench: Bench, rows: int, repeat: int) -> None:
 
 
 def one_load(bench: Bench, rows: int, ending: str, number: int) -> None:
-    """Loads one table of each contender; which one begins changes with every repetition."""
+    """Loads one table of each contender. The order of the contenders changes with every repetition."""
     table = f"{ending}_{number}"
     targets = [target for target in bench.lake.targets if target.name == table]
     product = Product(bench.lake, targets)

@@ -1,10 +1,11 @@
-"""`python -m benchmarks.latency`: how long after a file is visible silver has its rows, and the mart shows them.
+"""`python -m benchmarks.latency`: the time from a file's appearance until silver has its rows, and until the mart shows
+them.
 
-Tables that each change every second (200 changes a file), a run that stays up (`orchestration/runs/continuous_run.py`)
-in this process, on a Spark Connect server that is started for it or, with `--embedded`, on a Spark in this process. A
-file counts as readable when PyIceberg has loaded a snapshot whose position is beyond it; in the end every table is read
-with PyIceberg and compared with what was written. Here: the load, the times, the percentiles. No baseline: the figures
-are absolute, and of the machine that they were taken on.
+Each table changes every second (200 changes a file). A run that stays up (`orchestration/runs/continuous_run.py`)
+applies them in this process, on a Spark Connect server that is started for it or, with `--embedded`, on a Spark in this
+process. A file counts as readable when PyIceberg has loaded a snapshot whose position is beyond it. In the end every
+table is read with PyIceberg and compared with what was written. Here: the load, the times, the percentiles. No
+baseline: the figures are absolute, and of the machine that they were taken on.
 """
 
 import argparse
@@ -37,10 +38,10 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 
 CHANGES = 200
-"""A file."""
+"""The changes in a file."""
 LONG_EVERY = 30
 WARM_UP = 60
-"""Rounds that are not counted, and the maintenance of a table: a JVM compiles what it runs."""
+"""Rounds before the measurement, followed by a maintenance of a table: a JVM compiles what it runs."""
 
 
 def newest(request: MartRequest) -> DataFrame:
@@ -69,7 +70,7 @@ class Feed:
     """Rows of a further table, all of which change every `LONG_EVERY` seconds; 0 for no such table."""
     chosen: random.Random = field(default_factory=lambda: random.Random(1))
     written: dict[str, float] = field(default_factory=dict)
-    """By key, when it became visible, by the process's clock."""
+    """By file key, when the file became visible, by the process's clock."""
     rows: list[dict[int, int]] = field(default_factory=list)
     number: int = 0
     seconds: int = 0
@@ -147,8 +148,8 @@ class Timed(Continuous):
 
 
 def lake(folder: Path, tables: int, remote: str | None, large: bool = False, partitions: int = 0) -> Lake:
-    """A lake in the folder; `large`: its tables are too large to be rewritten, as far as the engine knows.
-    `partitions`: of each table, by its key; 0: none."""
+    """A lake in the folder. `large`: the engine takes its tables for too large to be rewritten. `partitions`: of each
+    table, by its key; 0: none."""
     config = lake_config(folder, tables, remote, large)
     if partitions:
         for table in config["sources"]["bench"]["tables"].values():

@@ -1,9 +1,9 @@
 """`python -m benchmarks.many_batches`: what a batch of 1,000 changes costs after a thousand others.
 
 A table of a million rows, and the rounds of the continuous run (`orchestration/runs/continuous_run.py`) with its
-maintenance, as in production. A second table of the same rows warms the server up. A batch's cost is that of its round
-up to the moment when its rows are readable; that of the round includes the maintenance behind it. In the end the table
-must equal the source. Here: that. Not here: other ways to apply the batches (`large_tables`).
+maintenance, as in production. A second table of the same rows warms the server up. The cost of a batch is that of its
+round until its rows are readable. The cost of a round includes the maintenance after the batch. In the end the table
+must equal the source. Here: the measurement. Not here: other ways to apply the batches (`large_tables`).
 """
 
 import time
@@ -24,12 +24,12 @@ from lake_assets.silver.write.batch import TableResult
 
 WORKLOAD = Workload("1,000 uniform", 1_000, files=1)
 ENDS = 20
-"""Batches at the beginning and at the end that are compared."""
+"""How many batches at the beginning are compared with as many at the end."""
 ENDS_OF_ROUNDS = 100
-"""More rounds, because not each of them has maintenance."""
+"""How many rounds are compared: more, because not every round has maintenance."""
 
 Cost = tuple[float, float]
-"""Seconds, and those of the processors."""
+"""Seconds, and processor seconds."""
 
 
 class Rounds(Continuous):
@@ -44,7 +44,7 @@ class Rounds(Continuous):
         super()._applied(result, done)
 
     def since(self) -> Cost:
-        """Since the round has begun."""
+        """The cost since the round began."""
         return time.perf_counter() - self.began[0], self.bench.processor() - self.began[1]
 
     def apply(self, files: Sequence[Path]) -> Round:
@@ -78,7 +78,7 @@ def measure(bench: Bench, given: Namespace) -> None:
 
 
 def rounds_of(bench: Bench) -> Rounds:
-    """Those of a continuous run."""
+    """The rounds of a continuous run."""
     lake, instance = bench.lake, dg.DagsterInstance.ephemeral()
     rounds = Rounds(lake.runtime, "bench", lake.targets, (), instance, settings=ContinuousConfig())
     rounds.bench = bench
@@ -86,7 +86,7 @@ def rounds_of(bench: Bench) -> Rounds:
 
 
 def apply_batches(rounds: Rounds, source: Source, given: Namespace) -> tuple[list[Cost], list[Cost]]:
-    """The cost of each batch, and that of its round."""
+    """The cost of each batch, and the cost of its round."""
     batches: list[Cost] = []
     whole: list[Cost] = []
     maintained, end = 0, time.monotonic() + given.minutes * 60
@@ -103,7 +103,7 @@ def apply_batches(rounds: Rounds, source: Source, given: Namespace) -> tuple[lis
 
 
 def compare(what: str, average: Callable[[list[float]], float], costs: list[Cost], most: int) -> None:
-    """Prints the average of the first costs, of the last ones, and the ratio; at most so many of each."""
+    """Prints the average of the first costs, that of the last ones, and their ratio; at most `most` costs of each."""
     number = min(most, len(costs) // 2)
     for unit, place in (("s", 0), ("processor s", 1)):
         figures = [cost[place] for cost in costs]

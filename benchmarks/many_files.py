@@ -1,7 +1,7 @@
 """`python -m benchmarks.many_files`: what a first `lake-assets sync` of many small files takes, and one after it.
 
-CSV files of a row each in a folder, of one table and of several, and the command as a user starts it: a process of its
-own, with a Spark of its own if it needs one. Here: that. Not here: rows per second (`read_folder.py`), latency.
+CSV files of a row each in a folder, of one table and of several. The command runs as a user starts it: as a process,
+with a Spark of its own if it needs one. Here: the measurement. Not here: rows per second (`reading.py`), latency.
 """
 
 import argparse
@@ -20,7 +20,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def write_lake(folder: Path, files: int, tables: int) -> Path:
-    """The files, table after table in turn, and their lake.yaml."""
+    """Writes the files, a file for each table in turn, and their lake.yaml."""
     for number in range(files):
         table, when = number % tables, START + timedelta(seconds=number)
         place = folder / f"bronze/public/t{table}"

@@ -1,8 +1,8 @@
 """`python -m benchmarks.many_tables`: 1,000 changes of each of 20 small tables, beside a textbook MERGE of each.
 
-One scan and the turns of all tables, in as many threads as the product has by default; the MERGEs one after the other,
-and in as many threads. In the end all tables must have the same row hashes. Here: that. Not here: a large table
-(`large_tables`), many small files (`many_files.py`).
+The product makes one scan and the turns of all tables, in as many threads as it has by default. The MERGEs run one
+after the other, and then in as many threads. In the end all tables must have the same row hashes. Here: the
+measurement. Not here: a large table (`large_tables`), many small files (`many_files.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def measure(bench: Bench, most_rows: int, repeat: int) -> None:
 
 
 def rows_of(most: int) -> list[int]:
-    """From the smallest table to the largest one."""
+    """The row counts of the tables, from the smallest to the largest."""
     return [LEAST_ROWS + (most - LEAST_ROWS) * number // (len(TABLES) - 1) for number in range(len(TABLES))]
 
 

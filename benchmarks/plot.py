@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from benchmarks.large_tables.results import PRODUCT
 
 NOT_EXACT = "floor"
-"""It does less than the others, so that its ratio says something else."""
+"""A contender that is not drawn: it does less than the others, so its ratio means something else."""
 BAR = 0.24
 """Inches that a bar takes."""
 

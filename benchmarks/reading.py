@@ -113,7 +113,7 @@ def parquet_bytes(rows: pa.Table) -> bytes:
 
 
 def written(folder: Path, ending: str, rows: int, files: int) -> list[LoggedFile]:
-    """Files on disk, inspected, as the log would have them."""
+    """The files as the log has them, written to disk and inspected."""
     store, keys = LocalStore(folder), []
     encode = {"csv": csv_bytes, "csv.gz": lambda t: gzip.compress(csv_bytes(t), 6), "parquet": parquet_bytes}[
         ending
@@ -138,7 +138,7 @@ def as_logged(store: LocalStore, key: str) -> LoggedFile:
 
 
 def seconds(reader: Callable[[], DataFrame | None]) -> float:
-    """Of planning and reading every column of every row; no DataFrame means that the reader has read them."""
+    """Seconds to plan and read every column of every row; a reader that returns no DataFrame has read them itself."""
     start = time.perf_counter()
     if (frame := reader()) is not None:
         frame.write.format("noop").mode("overwrite").save()
@@ -146,7 +146,7 @@ def seconds(reader: Callable[[], DataFrame | None]) -> float:
 
 
 def compared(repeat: int, *readers: Callable[[], DataFrame | None]) -> list[float]:
-    """Medians of alternating repetitions, after one of each to warm up."""
+    """The medians of alternating repetitions; a first one of each reader warms up."""
     for reader in readers:
         seconds(reader)
     taken = [[seconds(reader) for reader in readers] for _ in range(repeat)]

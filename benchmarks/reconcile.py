@@ -1,9 +1,9 @@
-"""`python -m benchmarks.reconcile`: one flipped cell among many rows, found by a cycle of slices, and repaired.
+"""`python -m benchmarks.reconcile`: one flipped cell among many rows is found by a cycle of slices, and repaired.
 
 A full load and batches of changes are applied. Then a writer outside the engine changes one cell by a commit that the
 table's guard takes for the engine's own. A cycle compares the table with its files, slice by slice, or all slices in
-one pass. Here: the time of each, and its share of the time that applying took; with `--minutes`, the share that the
-check itself keeps beside a feed. Not here: tests of what is found.
+one pass. Here: the time of each step, and its share of the time that applying took; with `--minutes`, the share that
+the check takes when it runs beside a feed. Not here: tests of what is found.
 """
 
 import os
@@ -32,7 +32,7 @@ T = TypeVar("T")
 SHARE, WEEK = 0.03, 7 * 86400
 SMALL = Workload("1,000 uniform", 1_000, files=1)
 EVALUATIONS = 14
-"""Of the check in a period: its daily schedule, for two weeks."""
+"""How often the check is evaluated in a period: daily, for two weeks."""
 TENDED = 50
 """Batches between two maintenances of the table."""
 
@@ -83,8 +83,8 @@ def measure(bench: Bench, rows: int, batches: int, slices: list[int], ending: st
 
 
 def measure_check(bench: Bench, rows: int, minutes: float, ending: str) -> None:
-    """The check itself beside a feed, for two periods: the first one teaches it what a reading takes, and in the second
-    one a cell is flipped. Prints what the check takes in percent of applying."""
+    """The check itself beside a feed, for two periods. In the first one it learns what a reading takes, and in the
+    second one a cell is flipped. Prints the check's time in percent of that of applying."""
     source, (target,) = Source(bench.bronze, rows, ending=ending), bench.lake.targets
     product, runtime = Product(bench.lake, [target]), bench.lake.runtime
     product.load(source.load())
@@ -117,7 +117,7 @@ def measure_check(bench: Bench, rows: int, minutes: float, ending: str) -> None:
 
 
 def mend(bench: Bench, target: Target, outcome: Outcome) -> None:
-    """Repairs what the check has found, as its sentence says."""
+    """Repairs what the check has found, as its message says."""
     if outcome.figures.get("rows_different"):
         runtime, cycle = bench.lake.runtime, known_cycle(bench.lake.runtime, target)
         assert cycle is not None

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.requests`: how many requests S3 gets for each batch of a small table, and for each look.
+"""`python -m benchmarks.requests`: how many requests S3 gets for each batch of a small table, and for each scan.
 
-Files and tables in a bucket of moto's, the catalog in SQLite, Spark in this process; a file of 200 changes at a time.
-`--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with
-its client. `lake-assets advise` reckons with these figures. With `--minutes`, it measures what `latency.py` measures,
-of tables in the bucket, instead of counting. Here: the counting, and the seconds. Not here: prices
+Files and tables are in a bucket of moto's, the catalog in SQLite, Spark in this process; each file has 200 changes.
+`--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with its
+client. `lake-assets advise` calculates with these figures. With `--minutes`, it does not count, but measures what
+`latency.py` measures, for tables in the bucket. Here: the counting, and the seconds. Not here: prices
 (`commands/setup/advise.py`), latency of tables on a disk (`latency.py`).
 """
 
@@ -36,7 +36,7 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
 
 BUCKET = "lake"
 CLIENTS = ("Hadoop", "s3fileio", "aws-sdk-java", "aws-sdk-cpp", "Boto3")
-"""Names that clients have in their requests: Spark's files, Iceberg, PyIceberg, the lake."""
+"""The names by which requests tell their clients: Spark's files, Iceberg, PyIceberg, the lake."""
 WARM_UP = 5
 """Batches that are not counted."""
 
@@ -77,7 +77,7 @@ def config(folder: Path, endpoint: str, tables: int) -> dict[str, Any]:
 
 
 class BucketFeed(Feed):
-    """Its files are in the bucket."""
+    """A feed whose files are in the bucket."""
 
     client: Any
 
@@ -98,7 +98,8 @@ def _serve_alone(port: int, delay: float) -> None:
 
 @contextmanager
 def _server(counted: Counted, delay: float, *, alone: bool) -> Iterator[str]:
-    """Its address. `alone`: in a process of its own, which does not count, but takes no time of the lake's process."""
+    """The server's address. `alone`: it runs in a separate process, which does not count, but takes no time of the
+    lake's process."""
     port = free_port()
     if alone:
         process = multiprocessing.get_context("spawn").Process(target=_serve_alone, args=(port, delay))

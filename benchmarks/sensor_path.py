@@ -1,9 +1,9 @@
-"""`python -m benchmarks.sensor_path`: how long a file takes by the sensor, a run for each that lands, on a warm Spark.
+"""`python -m benchmarks.sensor_path`: how long a file takes when the sensor requests a run for it, on a warm Spark.
 
-`lake-assets dev` as a user starts it: webserver, daemon, Spark Connect server; then a file of one table every 10 to
-20 s. The times are those of the tables' own snapshots, as `lake-assets latency` tells them. Here: starting, feeding,
-printing. Not here: the load of the run that stays up (`latency.py`). Absolute figures, of the machine that they were
-taken on.
+`lake-assets dev` runs as a user starts it: webserver, daemon, Spark Connect server. Then a file of one table lands
+every 10 to 20 s. The times are those of the tables' own snapshots, as `lake-assets latency` reports them. Here:
+starting, feeding, printing. Not here: the run that stays up (`latency.py`). The figures are absolute, and of the
+machine that they were taken on.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """`python -m benchmarks.strategies`: batches of smaller tables, rewritten, marked, and as the lake chooses.
 
-A batch rewrites a table or marks its rows as deleted, which `lake-assets sync --strategy` forces. Tables of the same
-rows get the same batches in each way. The ratio is that of the automatic choice's time to the faster forced way's: the
-goal is 1.15. Here: that. Not here: other ways to apply a batch (`large_tables`).
+A batch rewrites a table or marks its rows as deleted; `lake-assets sync --strategy` forces one of the two. In each way,
+tables with the same rows get the same batches. The ratio is the time of the automatic choice to that of the faster
+forced way; the goal is 1.15. Here: the measurement. Not here: other ways to apply a batch (`large_tables`).
 """
 
 from argparse import Namespace
@@ -58,9 +58,9 @@ def _repeat(
 ) -> None:
     name = f"{workload.name} of {rows:,} rows"
     for number in range(WARM_UPS + times):
-        # Each round begins with another one.
+        # Each round begins with another way.
         for way in [*FORCED][number % 3 :] + [*FORCED][: number % 3]:
-            # A scan finds the files of all tables, so that those of another way must not be there yet.
+            # A scan finds the files of all tables, so the files of the next way must not be there yet.
             taken = bench.measured(products[way].apply, sources[way].changes(workload))
             if number >= WARM_UPS:
                 bench.results.note(name, way, taken)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.wide_tables`: what a batch of one row takes, of a table of a thousand columns.
+"""`python -m benchmarks.wide_tables`: how long a batch of one row takes in a table of a thousand columns.
 
-CSV in a folder, the catalog in SQLite, Spark in this process and warm: the first batches are not counted. Here: that.
-Not here: rows per second (`read_folder.py`), many files (`many_files.py`).
+CSV in a folder, the catalog in SQLite, Spark in this process and warm: the first batches are not counted. Here: the
+measurement. Not here: rows per second (`reading.py`), many files (`many_files.py`).
 """
 
 import argparse
@@ -28,7 +28,7 @@ TYPES = {
     "date": "2026-03-01",
     "timestamptz": "2026-03-01 10:00:00.123456",
 }
-"""In turn, and a value of each."""
+"""The types of the columns, in turn, with a value of each."""
 
 
 def wide_lake(folder: Path, columns: int, **sections: Any) -> Lake:

@@ -138,8 +138,8 @@ def init(
     ] = None,
     output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
 ) -> None:
-    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys; beside it,
-    workspace.yaml and dagster.yaml, which Dagster reads, where they are missing, and the JSON schema for editors."""
+    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys. Write beside
+    it the JSON schema for editors and, if they are missing, Dagster's workspace.yaml and dagster.yaml."""
     from lake_assets.commands.setup.init import init as write_contract
 
     written = write_contract(

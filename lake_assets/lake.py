@@ -27,9 +27,9 @@ class Lake:
     targets: tuple[Target, ...]
     marts: tuple[Mart, ...]
     checks: tuple[DataCheck, ...]
-    """Those that are evaluated on a schedule or by hand."""
+    """The checks that are evaluated on a schedule or by hand."""
     broken: tuple[str, ...] = ()
-    """Why marts are left out, or no check is there: no mart may be computed."""
+    """Why marts are left out, or why there are no checks. With any reason, no mart may be computed."""
 
     @property
     def config(self) -> LakeConfig:
@@ -50,8 +50,8 @@ def open_lake(
 
 
 def open_without_broken_marts(config: LakeConfig, runtime: LakeRuntime | None = None) -> Lake:
-    """As `open_lake`, for a command that needs no mart. If a mart, alarm or check is unusable, the lake is without the
-    marts that cannot be used, and without checks, which may be of such a mart."""
+    """As `open_lake`, for a command that needs no mart. If a mart, alarm or check is unusable, the lake has neither the
+    unusable marts nor any checks, which may be of such a mart."""
     try:
         return open_lake(config, runtime)
     except LakeError as error:

@@ -41,7 +41,7 @@ class LakeRuntime:
         self._stores: dict[str, ObjectStore] = {}
         self.aws = Aws(lake.secrets)
         self.large_batches = BoundedSemaphore(most_large_batches(lake))
-        """Held while a large batch is applied: those of all tables together must fit into memory."""
+        """Held while a large batch is applied: all large batches of the moment must fit into memory together."""
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
         self.forced_strategy: Strategy | None = None

@@ -20,7 +20,7 @@ def does(number: int, verb: str) -> str:
 
 
 def them(number: int) -> str:
-    """The pronoun of so many things."""
+    """The pronoun for that number of things."""
     return "it" if number == 1 else "them"
 
 

@@ -1,6 +1,6 @@
 """`python -m benchmarks.large_tables`: batches of changes on a large table, beside other ways to apply them.
 
-All contenders apply the same files in turn, on one warm Spark Connect server; which one begins changes with every
+All contenders apply the same files in turn, on one warm Spark Connect server; their order changes with every
 repetition. In the end their tables must have the same row hash. Ratios are of medians: above 1, lake_assets is faster.
 """
 
@@ -41,7 +41,8 @@ def measure(bench: Bench, given: Namespace) -> None:
 
 
 def load(bench: Bench, source: Source, product: Product, contenders: list[Contender]) -> None:
-    """The full load, once. That of most others is a plain append too, and the floor only gets its table."""
+    """The full load, once. Most other contenders load by a plain append, too, and the floor only gets its table: only
+    one append is measured."""
     files = source.load()
     taken = [bench.measured(each.load, files) for each in contenders]
     for name, one in zip((product.name, APPEND), taken, strict=False):
@@ -51,7 +52,7 @@ def load(bench: Bench, source: Source, product: Product, contenders: list[Conten
 
 
 def repeat(bench: Bench, source: Source, workload: Workload, contenders: list[Contender], times: int) -> None:
-    """Batches of a workload."""
+    """Applies and measures batches of a workload; the first one warms up."""
     for number in range(times + 1):
         files = source.changes(workload)
         for each in contenders[number % 2 :] + contenders[: number % 2]:

@@ -1,6 +1,7 @@
 """What the benchmarks of tables share: a lake on a Spark Connect server, the times of a batch, the comparison of rows.
 
-Here: that. Not here: who applies the files (`contenders.py`), what a batch has written and the results (`results.py`).
+Here: these parts. Not here: who applies the files (`contenders.py`), what a batch has written and the results
+(`results.py`).
 """
 
 import os
@@ -46,7 +47,7 @@ class Bench:
         return self.folder / "bronze"
 
     def measured(self, batch: Callable[[Sequence[Path]], None], files: Sequence[Path]) -> Measured:
-        """A contender's `load` or `apply`: its seconds, and what is new in the warehouse."""
+        """Runs a contender's `load` or `apply`: its seconds, and what is new in the warehouse."""
         warehouse = self.folder / "warehouse"
         before, worked = sizes(warehouse), self.processor()
         began = time.perf_counter()
@@ -59,7 +60,7 @@ class Bench:
         return Measured.of(seconds, self.processor() - worked, changes, before, sizes(warehouse))
 
     def processor(self) -> float:
-        """Seconds that the processors have worked for the server and this process."""
+        """Processor seconds of the server and of this process."""
         times = self.server.cpu_times()
         return float(times.user + times.system) + time.process_time()
 
@@ -139,7 +140,7 @@ def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str] | Mappin
 
 
 def assert_same(tables: Mapping[str, DataFrame | None], expected: int) -> None:
-    """Compares the rows of all contenders that have them."""
+    """Compares the rows of all contenders that have the source's rows."""
     found = {name: row_hash(rows) for name, rows in tables.items() if rows is not None}
     assert len(set(found.values())) == 1, found
     assert {rows for rows, _ in found.values()} == {expected}, (found, expected)

@@ -100,7 +100,7 @@ class Product:
         assert sum(batch.files for batch in self.results) == len(files)
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Those of its first table."""
+        """The rows of its first table."""
         return spark.table(f"{self.lake.config.catalog.name}.{self.targets[0].identifier}")
 
     def stages(self) -> str:
@@ -127,7 +127,7 @@ class TextbookMerge:
     key: Sequence[str] = ("id",)
 
     def load(self, files: Sequence[Path]) -> None:
-        """Without any transformation: a plain append."""
+        """A plain append of the files' rows, without any transformation."""
         read(self.spark, files).createOrReplaceTempView(f"loaded_{self.items}")
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{self.namespace}")
         self.spark.sql(
@@ -156,7 +156,7 @@ class TextbookMerge:
 
 @dataclass
 class Floor:
-    """What no exact way can do without: read the changes, read the table's keys, write the changed rows, commit."""
+    """The work that no exact way can avoid: read the changes, read the table's keys, write the changed rows, commit."""
 
     spark: SparkSession
     catalog: str

@@ -1,4 +1,4 @@
-"""Further contenders, which take many times as long: those of `--all`.
+"""Further contenders, which take many times as long; only `--all` measures them.
 
 Here: one class for each. Not here: this package, a textbook MERGE and the floor (`contenders.py`).
 """
@@ -33,15 +33,15 @@ with suppress(ImportError):  # only `make bench-full` needs it
     import deltalake
 
 COPY_ON_WRITE = "'format-version' = '2'"
-"""By Iceberg's default."""
+"""Table properties for copy-on-write, which is Iceberg's default."""
 MOST_FILES = 10
-"""Files that a contender with two statements a file applies; it would take most of an hour for hundreds."""
+"""The most files that are applied by a contender with two statements a file: hundreds would take it most of an hour."""
 MOST_KEYS = 10_000
-"""Keys of a batch that PyIceberg applies: 100,000 changes took it 44 s on a table of 300,000 rows."""
+"""The most keys of a batch that PyIceberg applies: 100,000 changes took it 44 s on a table of 300,000 rows."""
 
 
 def further(bench: Bench) -> list[Contender]:
-    """One of each."""
+    """One contender of each class."""
     spark, catalog = bench.spark, bench.catalog
     return [
         CopyOnWriteMerge(spark, catalog),
@@ -132,8 +132,8 @@ class DeltaMerge:
 
 
 class Upsert(TextbookMerge):
-    """PyIceberg, without Spark: a delete of the deleted keys and an upsert of the other ones' newest rows, in one
-    commit. Spark writes the full load."""
+    """PyIceberg, without Spark: in one commit a delete of the deleted keys and an upsert of the newest rows of the
+    others. Spark writes the full load."""
 
     def __init__(self, spark: SparkSession, catalog: str, tables: Catalog) -> None:
         super().__init__(spark, catalog, "PyIceberg upsert", "upserted", properties=COPY_ON_WRITE)

@@ -30,11 +30,11 @@ class Measured:
 
     seconds: float
     processor: float
-    """Seconds of the processors, which other work on the machine hardly changes."""
+    """Processor seconds, which other work on the machine hardly changes."""
     files: int
     """Data files and delete files."""
     snapshots: int
-    """Of all its tables; for this package that of the file log is one of them."""
+    """New snapshots of all its tables; for this package, one of them is the file log's."""
     written: int
     """Bytes of all new files, those of metadata included."""
     changes: int
@@ -49,7 +49,7 @@ class Measured:
         before: Mapping[Path, int],
         after: Mapping[Path, int],
     ) -> Self:
-        """From the sizes of the warehouse's files."""
+        """The figures by the sizes of the warehouse's files before and after the batch."""
         new = after.keys() - before.keys()
         files = sum(_is_data(path) for path in new)
         snapshots = sum(_is_snapshot(path) for path in new)
@@ -57,7 +57,7 @@ class Measured:
 
     @classmethod
     def estimated(cls, seconds: float) -> Self:
-        """Of a contender that is too slow to be measured."""
+        """The estimate for a contender that is too slow to be measured."""
         return cls(seconds, math.nan, 0, 0, 0, 0)
 
     @property
@@ -86,7 +86,7 @@ def _is_log(path: Path) -> bool:
 
 @dataclass
 class Results:
-    """The figures of a run."""
+    """The figures of a run of a benchmark."""
 
     benchmark: str
     rows: int
@@ -100,7 +100,7 @@ class Results:
         self._batches: dict[tuple[str, str], list[Measured]] = defaultdict(list)
 
     def note(self, workload: str, contender: str, batch: Measured) -> None:
-        """Takes a repetition."""
+        """Records a repetition."""
         self._batches[workload, contender].append(batch)
 
     def seconds(self, workload: str, contender: str) -> float:
@@ -115,7 +115,7 @@ class Results:
         return statistics.median(batch.processor for batch in self._batches[workload, contender])
 
     def figures(self) -> list[dict[str, Any]]:
-        """For each workload and contender, this package first; without those that were not measured."""
+        """The figures of each workload and contender that were measured, this package first."""
         measured = [key for key, batches in self._batches.items() if not batches[0].is_estimate]
         workloads = list(dict.fromkeys(workload for workload, _ in measured))
         measured.sort(key=lambda key: (workloads.index(key[0]), key[1] != PRODUCT))
@@ -142,7 +142,7 @@ class Results:
         }
 
     def end(self, server: int) -> None:
-        """Takes the memory of the server, which must still run."""
+        """Records the memory of the server, which must still run."""
         self.server_megabytes = peak_megabytes(server)
 
     def table(self) -> str:
@@ -160,7 +160,7 @@ class Results:
         return "\n".join(lines)
 
     def conditions(self) -> str:
-        """One paragraph for below the table."""
+        """The paragraph below the table."""
         versions = ", ".join(f"{name} {number}" for name, number in self._versions().items())
         server = f"{self.server_megabytes or math.nan:,.0f} MB"
         return (
@@ -169,7 +169,7 @@ class Results:
         )
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Writes the figures as JSON."""
         run = {
             "benchmark": self.benchmark,
             "rows": self.rows,
@@ -205,5 +205,5 @@ def peak_megabytes(pid: int) -> int | None:
 
 
 def own_megabytes() -> int:
-    """The same of this process, where PyIceberg and delta-rs work."""
+    """The most resident memory of this process, where PyIceberg and delta-rs work."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

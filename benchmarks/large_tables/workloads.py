@@ -1,7 +1,7 @@
 """The files of the benchmark: a full load, and batches of changes of a valid history.
 
-Every update and delete is of a row that is there, every insert of a new key. Here: which keys, and the files as DMS
-writes them (Parquet with row groups of 10,024 rows, format 1.0; or CSV). Not here: who applies them (`contenders.py`).
+Updates and deletes are of existing rows, inserts of new keys. Here: which keys, and the files as DMS writes them
+(Parquet with row groups of 10,024 rows, format 1.0; or CSV). Not here: who applies them (`contenders.py`).
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Workload:
     changes: int
     files: int = 8
     newest: float = 1.0
-    """The share of the keys, the newest ones, that updates and deletes are of."""
+    """Updates and deletes are of this share of the keys, the newest ones."""
     inserts_only: bool = False
 
 
@@ -74,19 +74,19 @@ class Source:
     rows: int
     table: str = "items"
     ending: str = "parquet"
-    """Or csv."""
+    """Parquet or csv."""
     values: str = VALUES
     chosen: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     batches: int = 0
     change: int = 1
-    """The next one. A sequence that ends with zeros would be one that the lake has made itself."""
+    """The number of the next change. It is not 0: the lake itself makes sequences that end with zeros."""
 
     def __post_init__(self) -> None:
         self.alive = np.arange(self.rows, dtype=np.int64)
         """The keys of the source's rows, in order."""
         self.next_key = self.rows
         self._versions = np.zeros(self.rows, np.int64)
-        """Of every key that there has been, its newest version."""
+        """By key, also of deleted rows, the newest version."""
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET TimeZone = 'UTC'")
         (self.folder / "public" / self.table).mkdir(parents=True)

@@ -1,8 +1,8 @@
 """`python -m benchmarks.tpcc`: a mix of transactions over eight tables, beside a textbook MERGE of each table.
 
 The tables and transactions are shaped as TPC-C's: keys of up to four columns, rows that hundreds of transactions
-change, a queue whose rows come and go. The ratio is that of the MERGEs' time to ours. In the end all tables must equal
-the source. Not measured: transactions a minute, as TPC-C does.
+change, a queue whose rows come and go. The ratio is the time of the MERGEs to ours. In the end all tables must equal
+the source. Not measured: transactions a minute, TPC-C's own figure.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The source of the mix: its rows, and the DMS files of its transactions.
 
-Of 92 transactions, 45 are of TPC-C's kind New-Order, 43 Payments and 4 Deliveries; the other two kinds only read. Here:
-that. Not here: who applies the files (`__main__.py`).
+Of 92 transactions, 45 are of TPC-C's kind New-Order, 43 Payments and 4 Deliveries; TPC-C's other two kinds only read.
+Here: rows and files. Not here: who applies the files (`__main__.py`).
 """
 
 import random
@@ -19,7 +19,7 @@ from benchmarks.large_tables.workloads import BEGUN, LOADED
 from benchmarks.tpcc.schema import SHAPES
 
 DISTRICTS, CUSTOMERS, ITEMS, UNDELIVERED = 10, 3_000, 100_000, 900
-"""Of a warehouse, of a district, of a warehouse, of a district."""
+"""Districts of a warehouse, customers of a district, items of a warehouse, undelivered orders of a district."""
 LINES = 10
 Row = tuple[Any, ...]
 CENT = Decimal("0.01")
@@ -105,7 +105,7 @@ class Source:
         self._put("history", (len(self.rows["history"]) + 1, *customer, self._now, amount, "a payment"))
 
     def _delivery(self, warehouse: int, district: int) -> None:
-        """Of the oldest order of each of the warehouse's districts."""
+        """Delivers the oldest order of each of the warehouse's districts."""
         for place in product([warehouse], range(1, DISTRICTS + 1)):
             order = self._undelivered[place].popleft()
             self._change("D", "new_order", self.rows["new_order"].pop((*place, order)))

@@ -1,8 +1,8 @@
 """Which process is sending which alarm: the Iceberg table `lake_ops.alarm_claims`.
 
-A sender claims an alarm by a compare-and-set before it sends it. So two senders at the same moment do not both send
-it. A claim ends by itself, so that the alarms of a process that was killed are sent by the next one. Not here: which
-alarms the webhook has accepted (`alarm_log.py`).
+A sender claims an alarm by a compare-and-set before it sends it. So two senders at the same moment do not both send it.
+A claim ends by itself: if a process is killed, the next one sends its alarms. Not here: which alarms the webhook has
+accepted (`alarm_log.py`).
 """
 
 from collections.abc import Collection, Sequence
@@ -37,8 +37,8 @@ class AlarmClaims:
         self._sender = uuid4().hex
 
     def take(self, ids: Collection[str]) -> set[str]:
-        """Claims those alarms that no other sender has, or claims them for longer, and returns them. Raises as
-        `OpsTable.replace`."""
+        """Claims the alarms that no other sender has claimed, and returns them. Extends the claims that this sender
+        already has. Raises as `OpsTable.replace`."""
         taken = set[str]()
 
         def decide(known: Sequence[Claim]) -> list[Row]:

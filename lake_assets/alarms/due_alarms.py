@@ -30,7 +30,7 @@ class Alarm:
     """One key in one spell."""
 
     id: str
-    """The same for the same mart, key and spell, in every process and after every failure."""
+    """Identifies the mart, key and spell; the same in every process and after every failure."""
     mart: str
     text: str
     row: Mapping[str, Any]

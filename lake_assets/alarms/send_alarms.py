@@ -1,8 +1,8 @@
 """Sends the alarms that are due and not sent yet to the webhook.
 
 An alarm is claimed before it is sent, and recorded after the webhook has accepted it. So of two senders at the same
-moment one sends it; and it is delivered at least once: after a process that is killed between the two, the next one
-sends it again, with the same id. Here: whose turn it is. Not here: which are due (`due_alarms.py`), the claims
+moment only one sends it. It is delivered at least once: if a process is killed between the two, the next one sends the
+alarm again, with the same id. Here: which process sends it. Not here: which are due (`due_alarms.py`), the claims
 (`alarm_claims.py`), the request (`webhook.py`), which have been sent (`alarm_log.py`).
 """
 
@@ -19,7 +19,7 @@ from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
 MARGIN = timedelta(seconds=10)
-"""Of a claim, for a slow commit and for clocks that differ."""
+"""Added to a claim's duration, for a slow commit and for clocks that differ."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class AlarmRound:
 
 
 def send_alarms(runtime: LakeRuntime, log: AlarmLog) -> AlarmRound:
-    """Sends what is due. Never raises: no failure of an alarm may be one of the pipeline."""
+    """Sends what is due. Never raises: an alarm that fails must not fail the pipeline."""
     done, config = AlarmRound(), runtime.lake
     if config.alarms.webhook is None or not config.alarms.marts:
         return done
@@ -69,7 +69,7 @@ def _send(webhook: Webhook, runtime: LakeRuntime, log: AlarmLog, done: AlarmRoun
     claim_again = datetime.min.replace(tzinfo=UTC)
     for place, alarm in enumerate(waiting):
         if (now := datetime.now(UTC)) >= claim_again:
-            # What another sender has sent until it gave its claims back is in the log by now.
+            # By now the log has what another sender sent before it gave its claims back.
             claimed = claims.take({later.id for later in waiting[place:]}) - log.sent().keys()
             claim_again = now + webhook.longest
         if alarm.id not in claimed:

@@ -30,9 +30,10 @@ RETRIES = Retry(
     respect_retry_after_header=False,
     raise_on_status=False,
 )
-"""Of one round; the next round tries again. A server's wish to wait for minutes must not hold up the round."""
+"""The attempts of one round; the next round tries again. A server that asks to wait for minutes must not hold up the
+round."""
 PAUSES = timedelta(seconds=1)
-"""More than between these attempts."""
+"""An upper bound of the pauses between these attempts."""
 
 
 class Refused(Exception):
@@ -40,7 +41,7 @@ class Refused(Exception):
 
 
 class Denied(Refused):
-    """It does not know this address, or its token: the secret may have been rotated."""
+    """The webhook does not know this address, or its token: the secret may have been rotated."""
 
 
 class Unreachable(Exception):
@@ -80,11 +81,11 @@ class Webhook:
         try:
             self._secrets.use(self._address, lambda address: self._post(address, alarm), rotated)
         except LakeError as error:
-            # Its secret cannot be read, or is no address.
+            # The secret cannot be read, or the address with it is not valid.
             raise Unreachable(str(error).rstrip(".")) from None
 
     def _address(self) -> str:
-        """The address of now."""
+        """The present address, with the present secret."""
         if not has_reference(self._written):
             return self._written
         address = self._secrets.filled(self._written).strip()
@@ -111,13 +112,13 @@ class Webhook:
             answer = self._pool.request("POST", address, json=body, headers={"Idempotency-Key": alarm.id})
         except HTTPError as error:
             reason = error.reason if isinstance(error, MaxRetryError) else error
-            # Its message would have the whole address.
+            # The error's own message would have the whole address.
             raise Unreachable(f"{name} did not answer ({type(reason).__name__})") from None
         if not 200 <= answer.status < 300:
             raise _fault(answer.status)(f"{name} answered {answer.status}")
 
     def _hide(self, record: logging.LogRecord) -> bool:
-        """urllib3 logs the path at each attempt, and warns with it of a dead server."""
+        """Hides the address: urllib3 logs its path at each attempt, and in warnings about a dead server."""
         record.msg, record.args = hidden_in(self._config, record.getMessage()), ()
         return True
 

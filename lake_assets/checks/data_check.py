@@ -27,7 +27,7 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict)
     """Numbers and texts by name. No value of a row is among them, except for its key."""
     warns: bool = False
-    """Whether a failure is a warning, whatever the severity of the check: the rows themselves are right."""
+    """Whether a failure is a warning, whatever the severity of the check, because the rows themselves are right."""
 
 
 Rule = Callable[[LakeRuntime, Sequence[float]], Outcome]
@@ -46,15 +46,16 @@ class DataCheck:
     schedule: str | None
     """Cron in UTC; None: it is evaluated only when a user executes it."""
     needs_rows: bool
-    """Whether it reads rows or lists files; if not, the freshness sensor evaluates it once a minute, unless it has a
-    schedule."""
+    """Whether it reads rows or lists files. If not, and if it has no schedule, the freshness sensor evaluates it once a
+    minute."""
 
     lenient: bool = False
     """Whether its failure is a warning unless lake.yaml says otherwise, because the rows are right all the same."""
 
     @property
     def warns(self) -> bool:
-        """Whether its failure is a warning, with which no check blocks: one that is to block is an error by default."""
+        """Whether its failure is a warning. A warning holds no mart, so the failure of a blocking check is an error by
+        default."""
         usual = "warn" if self.lenient and not self.settings.blocking else "error"
         return (self.settings.severity or usual) == "warn"
 

@@ -27,12 +27,12 @@ LIKE_THE_SOURCE = frozenset({Mode.CURRENT, Mode.FULL_ROW})
 
 
 def lake_checks(lake: LakeConfig, targets: Sequence[Target], marts: Sequence[Mart]) -> list[DataCheck]:
-    """All checks of the lake. Raises LakeError for one of a mart that cannot be."""
+    """All checks of the lake. Raises LakeError for an impossible check of a mart."""
     _refuse_unknown_marts(lake, marts)
     of_sources = (
         chain(_bronze_checks(lake, target), _silver_checks(lake, target, targets))
         for target in targets
-        # The further shapes have the rows of the same files.
+        # The files of the further shapes are the same.
         if target.mode is target.config.mode
     )
     of_marts = (_mart_checks(lake, mart) for mart in marts)

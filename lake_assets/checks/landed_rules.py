@@ -18,8 +18,8 @@ from lake_assets.words import many
 
 
 def files_have_their_rows(source: str, table: str) -> Rule:
-    """Each file of the newest day, counted again, has the rows that it had when it was logged. Files that the bucket no
-    longer has are left out: DMS files may be deleted once they are applied."""
+    """Each file of the newest day still has the rows that it had when it was logged. Files that were not counted then
+    are left out, and so are files that the bucket no longer has: DMS files may be deleted once they are applied."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         landed = _landed(runtime, source, table)
@@ -65,8 +65,8 @@ def files_arrive(
     longest: timedelta | None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Rule:
-    """The newest file of the table is no older than `longest`. None: any age passes, because a quiet source is
-    normal."""
+    """The newest file of the table is no older than `longest`. If that is None, any age passes, because a quiet source
+    is normal."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         newest = max((file.last_modified for file in _landed(runtime, source, table)), default=None)

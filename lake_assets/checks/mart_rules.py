@@ -1,6 +1,6 @@
 """Rules about a mart as a whole: its files have its rows, and it has its inputs' changes.
 
-From the tables' metadata; neither needs Spark.
+Both read the tables' metadata alone, without Spark.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from lake_assets.words import many
 
 
 def has_its_rows(identifier: str) -> Rule:
-    """The mart's data files have the rows that its newest snapshot names, and that its newest own commit had."""
+    """The mart's data files have as many rows as its newest snapshot says, and as its newest own commit had."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         rows = counted_rows(
@@ -70,7 +70,7 @@ def _waiting_since(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> dateti
         for rule in mart.rules
         if (since := _changed_at(loaded.table(rule.identifier), rule.identifier, consumed)) is not None
     ]
-    # Periods before gold.start_date have no partition, so that no run computes them.
+    # Periods before gold.start_date have no partition, so no run computes them.
     start = consumed.grain.of(gold.start_date)
     if newest is not None and any(period >= start for period in consumed.pending):
         waiting.append(committed_at(newest))

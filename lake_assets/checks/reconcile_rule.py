@@ -19,8 +19,9 @@ from lake_assets.words import many
 def equals_files(
     target: Target, settings: Reconcile, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Rule:
-    """The rows are those that the files give. A slice that differed is compared again until it is equal; meanwhile the
-    check fails. It warns if the period costs more than the share of applying that is allowed."""
+    """The table's rows are those that its files give. A slice that differed is compared again until it is equal;
+    meanwhile the check fails. The check warns if comparing takes more than its allowed share of the time of
+    applying."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         # Imported here, so that a run without this check does not wait for PySpark.

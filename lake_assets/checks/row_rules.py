@@ -22,8 +22,8 @@ Tables = Mapping[str, Sql]
 
 
 def rows_meet(identifier: str, condition: str, key: Sequence[str]) -> Rule:
-    """Every row meets the SQL condition, or the condition is NULL for it. `key`: the columns that are shown of the
-    others."""
+    """Every row meets the SQL condition, or the condition is NULL for it. `key`: the columns that are shown of a row
+    that does not meet it."""
 
     def broken(tables: Tables) -> Sql:
         return sql(
@@ -38,7 +38,7 @@ def rows_meet(identifier: str, condition: str, key: Sequence[str]) -> Rule:
 
 
 def is_unique(identifier: str, columns: Sequence[str]) -> Rule:
-    """No two rows have the same values in the columns, none of them NULL."""
+    """No two rows have the same values in the columns. Rows with a NULL among the values do not count."""
 
     def broken(tables: Tables) -> Sql:
         return sql(
@@ -54,8 +54,9 @@ def is_unique(identifier: str, columns: Sequence[str]) -> Rule:
 def refers_to(
     child: str, columns: Mapping[str, str], parent: str, key: Sequence[str], *, at_cut: bool
 ) -> Rule:
-    """Every row of `child` has its row in `parent`. `columns`: by column of the child, that of the parent. `at_cut`: at
-    the newest consistent cut of both tables; otherwise at their newest snapshots."""
+    """Every row of `child` without a NULL in the columns has its row in `parent`. `columns`: by column of the child,
+    the column of the parent. `at_cut`: read both tables at their newest consistent cut; otherwise at their newest
+    snapshots."""
 
     def broken(tables: Tables) -> Sql:
         pairs = (sql("c.{own} = p.{other}", own=own, other=other) for own, other in columns.items())

@@ -16,8 +16,9 @@ from lake_assets.words import many
 
 
 def same_columns(target: Target) -> Rule:
-    """The columns, their types and the key are those of the source's table; a wider type is no difference, and neither
-    are columns that lake.yaml ignores. What the contract of the newest files says counts, not only lake.yaml."""
+    """The columns, their types, NOT NULL and the key fit the source's table. The contract of the newest files counts;
+    lake.yaml counts only without one, and for the key. These are no differences: a wider type, text instead of another
+    type, a column that may be NULL only in the contract, and columns that lake.yaml ignores."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         address = runtime.lake.sources[target.source].database
@@ -56,7 +57,7 @@ def _differences(columns: Sequence[Column], source: SourceTable, ignored: set[st
 
 def _of_column(column: Column, source: SourceColumn) -> Iterator[str]:
     declared = source.declared
-    # Where DMS's documentation has no exact type, lake.yaml has the user's decision. A text holds every value.
+    # If DMS's documentation has no exact type, lake.yaml has the user's decision. Text holds every value.
     if declared.is_decided and column.type != "string" and not holds(column.type, declared.type):
         yield f"{column.name}: {declared.type} at the source, {column.type} in the contract"
     if column.required and not source.required:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WHOLE = ("int", "long")
 LENGTH = {"oracle": "length", "mssql": "len"}
-"""By SQLAlchemy's dialect, the function for the characters of a text, if it is not char_length."""
+"""By SQLAlchemy dialect, the function that counts the characters of a text, if it is not char_length."""
 
 Figures = dict[str, Any]
 """By name, such as `sum(fare)`: a number, a time, or None."""
@@ -37,7 +37,8 @@ class Slices:
 def figures_at_source(
     connection: sa.Connection, table: str, columns: Sequence[Column], slices: Slices | None
 ) -> dict[int, Figures]:
-    """By slice, the figures of the table `schema.table` in the source database; one slice 0 without `slices`."""
+    """By slice, the figures of the table `schema.table` in the source database; without `slices`, of all rows as slice
+    0."""
     schema, _, name = table.partition(".")
     length = getattr(sa.func, LENGTH.get(connection.dialect.name, "char_length"))
     of: dict[str, sa.ColumnElement[Any]] = {"count(*)": sa.func.count()}
@@ -64,7 +65,7 @@ def figures_at_source(
 def figures_in_silver(
     spark: "SparkSession", rows: Sql, columns: Sequence[Column], slices: Slices | None
 ) -> dict[int, Figures]:
-    """The same of the rows of a query in Spark."""
+    """The same figures of the rows of a query in Spark."""
     of: dict[str, Sql] = {"count(*)": Sql("count(*)")}
     for column in columns:
         given = quoted(column.name)
@@ -118,7 +119,7 @@ def _by_slice(names: Sequence[str], rows: Sequence[tuple[Any, ...]], *, sliced: 
 
 
 def _plain(value: Any) -> Any:
-    """The value in one form: the same number or time is equal, whoever computed it."""
+    """The value in a form in which equal numbers and equal times are equal, whoever computed them."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, bool | float | date):

@@ -3,8 +3,8 @@
 Here: reading both, and which differences count. Not here: the figures (`source_figures.py`).
 
 A live source is ahead of silver. So the table is compared in slices of its key, and read up to READINGS times: a slice
-that was equal once is right. Another one differs if the source's figures of it were the same each time, so that nothing
-was on its way; otherwise it is in motion, and the next evaluation compares it.
+that was equal once is right. A slice that was never equal differs if the source's figures of it were the same each
+time, because then no change was on its way. Otherwise the slice is in motion, and the next evaluation compares it.
 """
 
 import time
@@ -29,7 +29,7 @@ MOST_SHOWN = 10
 
 
 def equals_source(target: Target, sleep: Callable[[float], None] = time.sleep) -> Rule:
-    """The row count and the checksums of the source's columns are those of the source table, in each slice of keys."""
+    """In each slice of keys, the row count and the checksums are those of the source table."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         head = current_snapshot(load_table(runtime.catalog, target.identifier))
@@ -134,8 +134,8 @@ def _silver(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict
 
 
 def _compared(target: Target) -> list[Column]:
-    """The columns, of which those with a mask are compared by the count of their values alone, and those that are
-    always NULL not at all."""
+    """The columns to compare, without those whose mask is null. For columns with another mask, only the count of values
+    is compared."""
     masks = target.config.mask
     return [
         column.model_copy(update={"type": "binary"}) if column.name in masks else column

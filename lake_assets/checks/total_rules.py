@@ -17,9 +17,9 @@ from lake_assets.spark.sql import Sql, sql
 from lake_assets.words import many
 
 FEWEST = 3
-"""Earlier values, without which there is nothing to compare with."""
+"""The fewest earlier values to compare with."""
 ROUNDING = 1e-9
-"""The relative difference of two sums of doubles in another order."""
+"""The relative difference that two sums of the same doubles may have, because they add them in another order."""
 
 
 def equals_input(mart: Mart, total: str, of: str, expected: str) -> Rule:
@@ -49,7 +49,7 @@ def equals_input(mart: Mart, total: str, of: str, expected: str) -> Rule:
 
 
 def drifts_less(identifier: str, total: str, share: float) -> Rule:
-    """`total` differs from the median of its earlier values by at most that share of the median."""
+    """`total` differs from the median of its earlier values by at most `share` of the median."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         newest = current_snapshot(load_table(runtime.catalog, identifier))

@@ -21,33 +21,33 @@ class Strategy(StrEnum):
     """How a batch of a table of current rows can be written, where there is a choice."""
 
     REWRITE = "rewrite"
-    """Its only commit replaces all of the table's files by the remaining rows and the new ones."""
+    """One commit replaces all of the table's files with its remaining rows and the new ones."""
     DELETE_AND_APPEND = "delete_and_append"
-    """One commit marks the rows of its keys as deleted, the next one appends their new rows."""
+    """One commit marks the rows of the batch's keys as deleted, the next one appends their new rows."""
 
 
 class MaintenanceConfig(Model):
     keep_snapshots: Duration = timedelta(hours=2)
     """How long a snapshot stays readable after the next one replaced it; must exceed the longest read."""
     keep_for_marts: Duration = timedelta(days=7)
-    """How long a snapshot stays that a mart has not consumed yet; without the snapshot, the mart recomputes all
-    days."""
+    """How long a snapshot that a mart has not consumed yet is kept; without it, the mart recomputes all days."""
     max_snapshots: int = Field(default=1000, ge=1)
     """The most snapshots that are kept, whatever their age: every commit rewrites the list of them."""
     target_file_size_mb: int = Field(default=128, ge=1)
     min_small_files: int = Field(default=5, ge=2)
-    """The number of small data files of a partition, or of manifests, from which on they are merged into one."""
+    """If a partition has at least this many small data files, they are merged into one; manifests likewise."""
     abandoned_after: Duration = timedelta(days=1)
-    """Branches of batches that are older are dropped, as left behind by a killed process; must exceed the longest
-    batch."""
+    """Branches of batches that are older than this are dropped: a killed process has left them behind. It must exceed
+    the longest batch."""
     remove_orphan_files_after: Duration | None = None
-    """Files in a table's folder that are older and that no snapshot references are deleted; never, if None."""
+    """Files in a table's folder that no snapshot references are deleted when they are older than this; never, if
+    None."""
 
     keep_runs: Duration | None = timedelta(days=1)
     """How long Dagster keeps the lake's own runs that succeeded, with their events; for ever, if None. A run that holds
     the newest materialization of a table or a partition stays."""
     keep_failed_runs: Duration | None = timedelta(days=14)
-    """The same, of runs that failed or were canceled."""
+    """As `keep_runs`, for runs that failed or were canceled."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "MaintenanceConfig":
@@ -74,12 +74,12 @@ class ContinuousConfig(Switched):
     report_every: Duration = timedelta(seconds=30)
     """How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
     daily_marts_every: Duration = timedelta(minutes=5)
-    """The shortest interval between separate runs that compute marts with days; marts without days are refreshed each
-    round, except for those with `with_silver: false`, which are computed like marts with days."""
+    """The shortest interval between the separate runs that compute marts with days, and those with `with_silver:
+    false`. All other marts without days are refreshed in each round."""
     tend_after: int = Field(default=20, ge=1)
     """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
-    """The number of snapshots of a table that maintenance keeps, besides those that a mart has not consumed, up to
+    """How many snapshots of a table maintenance keeps, in addition to those that a mart has not consumed; at most
     `maintenance.max_snapshots`: each commit rewrites the list of them. Reads of older snapshots fail, whatever their
     age."""
     hand_over_after: Duration = timedelta(hours=6)
@@ -95,7 +95,7 @@ class MartAlarm(Model):
     """The columns that name the thing that the alarm is about, such as a rack."""
     spell: str
     """A column that has the same value as long as the cause lasts, such as the time since when a rack is empty. Each
-    key raises one alarm for each value. A row where it or the key is NULL raises none."""
+    key raises one alarm for each value. A row with NULL in this column or in the key raises none."""
     where: str | None = None
     """A condition on columns of the mart, such as `state = 'close' OR state = 'breach'`; by default every row raises an
     alarm."""
@@ -138,6 +138,6 @@ class AlarmsConfig(Model):
 
 
 def refuse_no_webhook(address: str) -> None:
-    """Raises ValueError, without the address, unless a webhook may be there."""
+    """Raises ValueError if the address cannot be a webhook's; the error does not contain the address."""
     if not address.startswith(("https://", "http://")) or not urlsplit(address).hostname:
         raise ValueError("is not the address of a webhook, which begins with https:// or http:// and a host")

@@ -19,7 +19,7 @@ FOR_BRONZE = ("bronze_row_count", "bronze_freshness")
 FOR_GOLD = ("row_count", "freshness")
 """The checks that every table has. An entry with such a name sets when and how strictly the check is evaluated."""
 OF_BATCHES = ("applied", "row_count", "quarantine", "known_rows", "freshness")
-"""Names that other checks of silver have."""
+"""The names of other checks of silver."""
 
 
 class Reference(Model):
@@ -37,7 +37,7 @@ class TableCheck(Model):
     rows: str | None = None
     """A SQL condition that every row meets. As in a CHECK constraint, a row for which it is NULL does not fail it."""
     unique: tuple[str, ...] = ()
-    """Columns whose values no two rows share. A row with a NULL among them shares none."""
+    """Columns whose values no two rows may share. A row with a NULL in one of them counts as unique."""
     references: Reference | None = None
     """The table to which every row refers. A row with a NULL in one of the columns refers to nothing."""
     total: str | None = None
@@ -49,12 +49,14 @@ class TableCheck(Model):
     drift: float | None = Field(default=None, gt=0)
     """The largest share by which `total` may differ from the median of its earlier values."""
     severity: Literal["error", "warn"] | None = None
-    """`error`, unless set; `warn` for the freshness checks and `quarantine_growth`, unless they are `blocking`."""
+    """By default `error`, but `warn` for the freshness checks and `quarantine_growth` unless they are `blocking`."""
     blocking: bool = False
-    """Whether no mart is computed from the table while the check fails with the severity `error`. Of bronze, the silver
-    tables that the files are read into; of a mart, assets of yours that read it, by Dagster."""
+    """Whether no mart is computed from the table while the check fails with the severity `error`. A check of bronze
+    holds the marts that read a silver table of these files. If a check of a mart fails, Dagster holds your own assets
+    that read the mart."""
     schedule: Cron | None = None
-    """When it is evaluated, as cron in UTC; by default `checks.schedule`, and the freshness checks once a minute."""
+    """When it is evaluated, as cron in UTC; by default at `checks.schedule`, and once a minute for the freshness
+    checks."""
     description: str | None = None
 
     short_form: ClassVar[Mapping[str, Any] | None] = {"type": "string"}
@@ -77,18 +79,19 @@ class Reconcile(Model):
     every: Duration = timedelta(days=7)
     """Within this time, all keys of each table of `mode: current` are compared."""
     share: float | None = Field(default=0.03, gt=0)
-    """The largest share of the time of applying that comparing may take within `every`; null: no limit. If one reading
-    of the files takes more, the period is kept, and the check warns."""
+    """How much time comparing may take within `every`, as a share of the time that applying takes; null: no limit. If
+    one reading of the files takes more, `every` is kept all the same, and the check warns."""
     slices: int = Field(default=7, ge=1, le=1000)
-    """The most slices of keys that are compared one after the other, each when it is due. Each reads all files of the
-    table once, so a cycle has as many slices as `share` allows; slices that are due together read them together."""
+    """The most slices into which a cycle divides the keys; a slice is compared when it is due. Each comparison reads
+    all files of the table once. So a cycle has only as many slices as `share` allows, and slices that are due together
+    are compared in one reading."""
 
 
 class QuarantineGrowth(Model):
     """How much may be set aside before the check `quarantine_growth` of a silver table fails."""
 
     most: int = Field(default=0, ge=0)
-    """The rows and files that may be set aside within that time."""
+    """The rows and files that may be set aside within the time `within`."""
     within: Duration = timedelta(days=1)
 
 
@@ -98,13 +101,14 @@ class ChecksConfig(Model):
     history: int = Field(default=14, ge=3)
     """The number of earlier values that a check with `drift` compares with."""
     source_patience: Duration = timedelta(minutes=2)
-    """How long a difference from the source database must last to count: longer than a change is on its way."""
+    """How long a difference from the source database must last to count. It must exceed the time that a change takes
+    from the source to silver."""
     reconcile: Reconcile | None = None
     """Adds the check `equals_files` to silver tables; null: none."""
     quarantine_growth: QuarantineGrowth = QuarantineGrowth()
     mart_max_pending_age: Duration = timedelta(hours=1)
-    """A change of a mart's inputs that has been in silver for longer without being in the mart fails the mart's
-    `freshness`."""
+    """A mart's `freshness` fails if a change of its inputs has been in silver for longer than this without being in the
+    mart."""
 
 
 def check_mistakes(

@@ -57,7 +57,7 @@ class Mask(StrEnum):
     HASH = "hash"
     """HMAC-SHA256 of the text with the salt, as 64 hexadecimal digits: equal values have equal hashes."""
     REDACT = "redact"
-    """The text REDACTED."""
+    """The text `***`."""
     NULL = "null"
 
 
@@ -79,7 +79,7 @@ class MaskingConfig(Model):
 
 
 def _null_by_name(value: Any) -> Any:
-    """YAML reads `null` as no value."""
+    """The mask `null` is None in the parsed YAML."""
     if not isinstance(value, dict):
         return value
     return {name: Mask.NULL if mask is None else mask for name, mask in value.items()}

@@ -60,12 +60,12 @@ class DmsSettings(Model):
     csv_row_delimiter: str = Field(default="\n", min_length=1)
     csv_null_value: str = "NULL"
     csv_no_sup_value: str | None = Field(default=None, min_length=1)
-    """UseCsvNoSupValue's marker of a column that the supplemental log lacks; None where it is off."""
+    """The marker of a column that the supplemental log lacks; None if UseCsvNoSupValue is off."""
     rfc_4180: bool = True
     add_column_name: bool = False
     include_op_for_full_load: bool = False
     op_in_cdc: bool | None = None
-    """Whether CDC files have the operation column, where DMS's own rules do not decide it."""
+    """Whether CDC files have the operation column. Set it where DMS's own rules leave that open."""
     operation_column: str = Field(default="Op", min_length=1)
     operations: dict[str, Operation] = Field(default_factory=dict)
     """Other names of the operations I, U and D, such as INSERT: I."""
@@ -81,7 +81,7 @@ class DmsSettings(Model):
     not the first added column, list it here too."""
     before_image_prefix: str | None = Field(default=None, min_length=1)
     before_image_columns: Literal["pk_only", "all"] = "pk_only"
-    """The rule's column-filter. Only used for files without a header."""
+    """The column-filter of the before-image rule. Only used for files without a header."""
     preserve_transactions: bool = False
     cdc_path: str | None = None
     date_partition_enabled: bool = False
@@ -94,7 +94,7 @@ class DmsSettings(Model):
     lob_mode: Literal["none", "limited", "full"] | None = None
     """How the task migrates LOB columns; None for a source that has none."""
     lob_max_size: int = Field(default=32, ge=1)
-    """KB of a value that limited LOB mode keeps; DMS cuts longer values, and reports it only in its log."""
+    """How many KB of a value limited LOB mode keeps. DMS cuts longer values, and reports that only in its log."""
     longest_lob: int | None = Field(default=None, ge=0)
     """KB of the longest LOB at the source, rounded up."""
 
@@ -142,4 +142,4 @@ def _validated(value: dict[str, Any]) -> dict[str, Any]:
 
 
 OwnSettings = Annotated[dict[str, Any], AfterValidator(_validated)]
-"""A subset of the settings, each of them valid; whether they may be combined depends on the source's settings."""
+"""A subset of the settings. Each is valid by itself; whether they may be combined depends on the source's settings."""

@@ -14,7 +14,8 @@ from lake_assets.config.dms import DmsSettings
 from lake_assets.config.tables import KEYED_MODES, Mode, TableConfig
 
 Conflict = tuple[tuple[str, ...], str]
-"""The conflicting settings, the one to report first; and the reason, which follows its name in the message."""
+"""The conflicting settings, first the one to report; and the reason, which in the message follows the name of that
+setting."""
 
 WHOLE_TASK = ("preserve_transactions", "cdc_path")
 """A transaction file has rows of every table, so these settings apply to the whole task."""

@@ -28,7 +28,7 @@ _NAME = r"[a-z_][a-z0-9_]*"
 
 
 class CatalogConfig(BaseModel):
-    """The Iceberg catalog; keys beyond the named ones go to Spark and PyIceberg unchanged."""
+    """The Iceberg catalog; other keys than the named ones go to Spark and PyIceberg unchanged."""
 
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
 
@@ -114,9 +114,8 @@ class SourceConfig(Model):
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
     database: SecretStr | None = None
-    """The source database as a SQLAlchemy URL, such as `${SHOP_DATABASE_URL}`, or with
-    `${secret:NAME:password}` as its password, for the check `equals_source`: silver is
-    compared with it."""
+    """The SQLAlchemy URL of the source database, such as `${SHOP_DATABASE_URL}`; its password may be
+    `${secret:NAME:password}`. The checks `equals_source` and `same_columns` compare silver with this database."""
     consistent_cut: ConsistentCut | None = None
     """Whether all silver tables of the source show the same transactions; see `config/consistent_cut.py`."""
     description: str | None = None
@@ -259,7 +258,7 @@ class GoldConfig(Model):
     marts: tuple[str, ...] = ()
     """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Passed to the marts unchanged, such as the empty-rack limit."""
+    """Settings of the marts, such as the empty-rack limit; passed to them unchanged."""
     checks: dict[str, dict[str, TableCheck]] = Field(default_factory=dict)
     """By mart and name, checks of the mart's rows; see docs/checks.md."""
 
@@ -278,11 +277,11 @@ class AutomationConfig(Model):
     poll_window: Duration = timedelta(seconds=4)
     """How long one sensor tick waits for a new file; below the daemon's 5 s loop, so that no tick is late."""
     bronze_every: Duration = timedelta(seconds=30)
-    """The shortest interval between two reports of landed files to Dagster: each is an event for each table, and stays
-    for ever."""
+    """The shortest interval between two reports of landed files to Dagster. A report is an event for each table, and
+    Dagster keeps events for ever."""
     preview_rows: int = Field(default=10, ge=0, le=100)
-    """The number of a commit's rows that its event shows in Dagster; 0: none, so that no value gets into Dagster's
-    storage. See also `preview` of a table."""
+    """How many of a commit's rows its event shows in Dagster. With 0, no value gets into Dagster's storage. See also
+    `preview` of a table."""
     heartbeat_interval: Duration = timedelta(seconds=5)
     heartbeat_timeout: Duration = timedelta(seconds=60)
     backoff_base: Duration = timedelta(seconds=15)
@@ -290,11 +289,11 @@ class AutomationConfig(Model):
     max_files_per_batch: int = Field(default=2000, ge=1)
     apply_threads: int = Field(default=6, ge=1)
     """The number of tables that are applied at a time. Most of a small batch's time is waiting: for Spark to plan, and
-    for the bucket. Batches of many rows take memory, and only a third of this number of them run at a time, at least
-    two."""
+    for the bucket. Batches of many rows take memory, so at most a third of this number, but at least two, run at a
+    time."""
     rewrite_below_mb: float = Field(default=4, ge=0)
-    """A batch rewrites a smaller table as a whole, which is faster than marking rows of many files as deleted; 0:
-    never."""
+    """A batch may rewrite a table as a whole only if it is smaller than this: that is faster than marking rows of many
+    files as deleted. 0: never."""
     marts_in_silver_runs: bool = True
     """Whether a sensor's run that applies tables also computes the marts without days that read them. Set to false if a
     mart takes minutes: it then gets a separate run."""
@@ -349,7 +348,7 @@ class LakeConfig(Model):
 
     @model_validator(mode="after")
     def _one_sts(self) -> "LakeConfig":
-        """Spark has one for its JVM."""
+        """All sources must name the same sts_endpoint, because Spark has one for its JVM."""
         found = [(name, source.s3) for name, source in self.sources.items() if source.s3.role_arn]
         if found and (others := [name for name, s3 in found if s3.sts_endpoint != found[0][1].sts_endpoint]):
             text = f"differs from that of {found[0][0]}, and Spark assumes all roles at one address"

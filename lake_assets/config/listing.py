@@ -26,15 +26,16 @@ class ListingConfig(Model):
     whole_below: int = Field(default=5000, ge=0)
     """Up to this many files, every scan lists them all."""
     tails: int = Field(default=200, ge=1)
-    """The number of tables whose newest files one scan lists: those with recent files, and others in rotation."""
+    """The number of tables whose newest files one scan lists: those with recent files, and others in rotation. With a
+    consistent cut, each scan lists the newest files of all tables."""
     pages: int = Field(default=10, ge=1)
-    """Further requests of one scan, which continue a full listing over several scans: for late files, and files that
+    """Further requests of one scan. Over several scans they make a full listing, which finds late files and files that
     are gone."""
     threads: int = Field(default=16, ge=1)
     """Parallel requests."""
     overlap: Duration = timedelta(minutes=15)
-    """A scan lists a table's files whose time is at most this much before its newest one; older names wait for the full
-    listing."""
+    """How far before its newest file a scan lists a table's files, by the times in their names; older names wait for
+    the full listing."""
 
 
 class NotificationsConfig(AwsAccess):

@@ -18,7 +18,7 @@ _IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE
 SHORTEST = 4
 """Shorter secrets are not hidden: replacing so few letters everywhere would make any text unreadable."""
 _read: set[str] = set()
-"""What Secrets Manager has answered in this process, also before a rotation: an old connection may have it."""
+"""The secrets that are not in lake.yaml itself, also those from before a rotation: an old connection may have them."""
 
 
 def keep_hidden(secret: str) -> None:
@@ -27,13 +27,13 @@ def keep_hidden(secret: str) -> None:
 
 
 def keep_webhook_hidden(address: str) -> None:
-    """The same for the address of a webhook, and for each part of it that may be a token."""
+    """Hides the address of a webhook, and each part of it that may be a token, in every text from now on."""
     for secret in _of_webhook(address):
         keep_hidden(secret)
 
 
 def hidden_in(lake: LakeConfig, text: str) -> str:
-    """The text with `<catalog.uri>` instead of that address and `***` instead of each secret of the lake."""
+    """The text with `<catalog.uri>` instead of the catalog's address, and `***` instead of each secret of the lake."""
     return _without(_secrets(lake), lake.catalog, text)
 
 
@@ -43,7 +43,7 @@ def catalog_hidden_in(catalog: CatalogConfig, text: str) -> str:
 
 
 def shown(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings to be shown: without the values of those whose name says that they are secret."""
+    """The settings, with `***` instead of values whose names say that they are secret."""
     return {key: "***" if _SECRET_KEY.search(key) else value for key, value in settings.items()}
 
 

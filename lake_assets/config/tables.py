@@ -81,7 +81,7 @@ KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 TIMED_MODES = frozenset({Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGE_LOG})
 """Shapes whose rows have commit times."""
 LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
-"""Shapes that only get rows."""
+"""Shapes to which rows are only added."""
 FURTHER_SHAPES = {Mode.CHANGE_LOG: "_changes", Mode.HISTORY: "_history"}
 """The shapes that `also` may name, with the suffix of the table's name."""
 SHAPE_COLUMNS = {
@@ -111,7 +111,7 @@ SHAPE_COMMENTS = {
     "_is_deleted": "Whether the row is deleted at the source",
     "_deleted_at": "When the row was deleted, UTC; NULL while it lives",
 }
-"""What those columns mean, for Iceberg and Dagster."""
+"""What these columns mean, for Iceberg and Dagster."""
 
 
 def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> str | None:
@@ -136,7 +136,8 @@ class FullLoadComplete(Model):
     when: Literal["first_cdc", "quiet_period", "immediately", "dms"] = "first_cdc"
     """dms: when DMS reports it, see `dms_task`."""
     quiet: Duration = timedelta(minutes=5)
-    """How long no new LOAD file has arrived; also the fallback of first_cdc for a table that never changes."""
+    """How long no new LOAD file must have arrived, for quiet_period; first_cdc falls back to it for a table that never
+    changes."""
 
     short_form: ClassVar[Mapping[str, Any] | None] = {
         "anyOf": [
@@ -163,7 +164,7 @@ class Freshness(Model):
     """Limits of the freshness check."""
 
     max_pending_age: Duration = timedelta(minutes=10)
-    """A file that has been in the bucket longer than this without being applied fails the check."""
+    """The check fails if a file was logged longer ago than this and has not been applied."""
     max_source_lag: Duration | None = None
     """The largest age of the newest applied source commit; None where a quiet source is normal."""
     max_quiet: Duration | None = None
@@ -189,7 +190,7 @@ class TableConfig(Model):
     foreign_commits: Literal["stop", "tolerate"] = "stop"
     """Whether the silver table stops when a writer other than lake_assets commits rows to it."""
     cdc_only: bool = False
-    """The files have no full load, and need none: changes of unknown rows do not indicate missing files."""
+    """The files have no full load, and need none. Changes of unknown rows are then no sign of missing files."""
     freshness: Freshness | None = None
     schema_changes: SchemaChanges | None = None
     """By default, the source's."""
@@ -200,7 +201,7 @@ class TableConfig(Model):
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """By added column, the value in rows that are older than the column; NULL if not set."""
     earlier: tuple[EarlierLayout, ...] = ()
-    """Oldest first."""
+    """The layouts of older files, the oldest first."""
     mask: Masks = Field(default_factory=dict)
     """By column, hash, redact or null: what silver has instead of its values; see docs/masking.md."""
     quarantine: QuarantineLimits = QuarantineLimits()
@@ -210,7 +211,7 @@ class TableConfig(Model):
     dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings that differ from the source's; see `SourceConfig.settings`."""
     never: tuple[Literal["updated", "deleted"], ...] = ()
-    """Operations that never happen at the source, so that an endpoint that does not write them loses nothing."""
+    """Operations that never happen at the source. An endpoint that does not write them then loses nothing."""
     description: str | None = None
     preview: bool = True
     """Whether events in Dagster show some of the table's rows; see `automation.preview_rows`."""

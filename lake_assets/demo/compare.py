@@ -42,7 +42,8 @@ class TableComparison:
     different: int = 0
     examples: dict[str, list[Values]] = field(default_factory=dict)
     schema_problems: list[str] = field(default_factory=list)
-    """Columns of the lake's table that are missing, surplus, misplaced or of another type; or that it is missing."""
+    """What is wrong with the lake's table: columns that are missing, surplus, misplaced or of another type; or the
+    whole table is missing."""
 
     @property
     def equal(self) -> bool:

@@ -165,11 +165,11 @@ def source_masks(lake: LakeConfig) -> SourceMasks:
 def top_rows(
     catalog: Catalog, identifier: str, by: str, count: int, of_full_day: bool
 ) -> list[dict[str, Any]]:
-    """The `count` rows of a mart with the highest `by`; with `of_full_day` those of the last day that is over."""
+    """The `count` rows of a mart with the highest `by`; with `of_full_day`, only rows of the last day that is over."""
     table = load_table(catalog, identifier)
     rows: list[dict[str, Any]] = table.scan().to_arrow().to_pylist() if table is not None else []
     if of_full_day and rows:
-        # Shortly after midnight, a day under way has almost no rows.
+        # Shortly after midnight, the present day has almost no rows.
         days = sorted({row["day"] for row in rows})
         chosen = days[-2] if len(days) > 1 else days[-1]
         rows = [row for row in rows if row["day"] == chosen]

@@ -33,7 +33,8 @@ _TICK = 0.1
 """Seconds between two checks of the clock."""
 
 _LONGEST_BURST = 0.5
-"""Seconds of changes between two checks of flushes and the end, if the rate is more than the machine can do."""
+"""The most seconds that changes take between two checks of flushes and of the end, if the machine cannot keep the
+rate."""
 
 
 class _LiveCity:

@@ -184,7 +184,7 @@ def generate_history(
     task.stop(end)
 
     for name, key in task.newest_keys.items():
-        # A feed's first file must come after it, whatever the clock says then.
+        # The first file of a feed must come after this one, whatever the clock says then.
         database.connection.execute("INSERT INTO _files VALUES (?, ?, '', 1)", (key, name))
     database.set_state("settings", settings.to_json())
     database.save()

@@ -26,7 +26,7 @@ class FileRow(NamedTuple):
     """One row of a DMS file as its table's types."""
 
     key: str
-    """Of the file."""
+    """The file's key."""
     op: str
     committed_at: str
     sequence: str | None

@@ -62,11 +62,11 @@ def changed_periods(
     rule: Input, commits: Sequence[Commit] | None, grain: Grain, *, transform: str | None
 ) -> Changed:
     """The periods that commits touched by one input rule, before `spread_onwards`. `commits`: those after the commit
-    that the mart has consumed; None if they are unknown (the first time, or because snapshots have expired), so that
-    every period counts as changed.
+    that the mart has consumed. None if they are unknown (the first time, or because snapshots have expired); then every
+    period counts as changed.
 
     `transform`: one of WITHIN by which the silver table partitions the rule's column, so that every commit names its
-    periods; None if the batch's last commit names those of the whole batch.
+    periods; None if the batch's last commit names the periods of the whole batch.
     """
     if commits is None:
         return Changed(every=True)
@@ -102,7 +102,7 @@ def _by_partition(rule: Input, commit: Commit, grain: Grain, transform: str) -> 
 
 
 def _beginning(named: str, transform: str) -> date:
-    """When a partition begins, by the text that Iceberg has for it."""
+    """The beginning of a partition, from Iceberg's text for it."""
     if transform == "hour":
         return datetime.strptime(named, "%Y-%m-%d-%H").replace(tzinfo=UTC)
     return date.fromisoformat(f"{named}-01" if transform == "month" else named)
@@ -128,15 +128,16 @@ def _by_batch(rule: Input, commit: Commit, grain: Grain, *, changes_rows: bool) 
 def spread_onwards(
     grain: Grain, periods: Iterable[Period], consumed_until: Period | None, until: Period
 ) -> Periods:
-    """The periods of DAY_ONWARDS: from the first touched one to the source's last commit. The one in which the mart's
-    data ended last time counts as touched, because its state continued after that. If the source's last commit is now
-    an earlier one (a table was rebuilt), the periods after it count as well: their states are no longer known."""
+    """The periods of DAY_ONWARDS: from the first touched one to the source's last commit. The period in which the
+    mart's data ended last time counts as touched, because its state continued after that. If the source's last commit
+    is now earlier (a table was rebuilt), the periods after it count as well: their states are no longer known."""
     touched = {*periods, *((consumed_until,) if consumed_until is not None else ())}
     return hull(grain, {*touched, until}, until) if touched else frozenset()
 
 
 def ends(bounds: Periods | None, first_partition: Period, now: Period) -> Periods:
-    """Periods between which all of a column's lie, by the bounds of its files; `bounds` is None if a file has none.
+    """The periods between which all values of a column lie, by the bounds of its files; `bounds` is None if a file has
+    none.
 
     Unknown bounds are taken to reach from the first partition to `now`. A marker makes a bound unknown, too: the file's
     other rows may have any time.
@@ -152,6 +153,6 @@ def ends(bounds: Periods | None, first_partition: Period, now: Period) -> Period
 
 
 def gap_to(grain: Grain, own: Periods, periods: Iterable[Period], now: Period) -> Periods:
-    """The periods outside a mart's span up to new ones before or after it. A mart may have rows of zeros for periods
+    """The periods between a mart's span and new periods before or after it. A mart may have rows of zeros for periods
     without data, and must have the same ones whether it is computed at once or piece by piece."""
     return hull(grain, {*own, *periods}, now) - hull(grain, own, now)

@@ -1,7 +1,7 @@
 """A mart's DataFrame over its inputs at the snapshots of one view, and how and with which properties it is stored.
 
 Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), reading and
-storing tables, which is the IO manager's (`partition_rows.py`, `write_mart.py`).
+storing tables by the IO manager (`partition_rows.py`, `write_mart.py`).
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Read(Protocol):
-    """Reads the table of an identifier at a snapshot; `few_rows` as of `SparkSessions.root`."""
+    """Reads a table at a snapshot; `few_rows`: see `SparkSessions.root`."""
 
     def __call__(self, identifier: str, snapshot_id: int | None, /, *, few_rows: bool) -> "DataFrame": ...
 
@@ -49,7 +49,7 @@ def mart_store(mart: Mart, ranges: Sequence[tuple[Period, Period]]) -> Store:
 def computed_mart(
     runtime: LakeRuntime, read: Read, mart: Mart, view: MartView, periods: tuple[Period, Period] | None
 ) -> tuple[Computed, dict[str, Any]]:
-    """The plan of a mart's rows in its partitions from first to last (None for an unpartitioned mart), and metadata
+    """The plan of a mart's rows from the first to the last of `periods` (None for an unpartitioned mart), and metadata
     about it."""
     few = view.rows <= FEW_ROWS
     request = MartRequest(
@@ -95,8 +95,8 @@ def computed_mart(
 def _still_current(
     runtime: LakeRuntime, mart: Mart, periods: tuple[Period, Period], state: Consumption, computed: Computed
 ) -> Computed | None:
-    """Those of the computed partitions that no change concerns since they were planned, on top of what other runs have
-    stored meanwhile; None if there are none. The others are left to the run that knows the change."""
+    """What to store if another run has published first: the computed partitions that no change since their plan
+    concerns. None if there are none. The others are left to the run that knows the change."""
     loaded, grain = LoadedTables(runtime.catalog), mart.partitions
     head = mart_view(loaded, mart, runtime.lake.gold)
     since = mart_view(loaded, mart, runtime.lake.gold, replace(state, pending=frozenset()))

@@ -1,8 +1,8 @@
 """What a mart has consumed and what it still has to compute, as its own commits record it.
 
-A mart's commit names the silver snapshots up to which the mart knows its changed days, and those of the days that are
-still pending. Both change in one commit with the rows, so that a kill between two runs loses nothing. Here: that
-record. Not here: reading tables (`view.py`).
+A mart's commit names the silver snapshots up to which the mart knows its changed days, and which of these days are
+still pending. Both change in one commit with the rows, so a kill between two runs loses nothing. Here: that record. Not
+here: reading tables (`view.py`).
 """
 
 import hashlib
@@ -34,9 +34,9 @@ class Consumption:
     settings: str = ""
     """`MartView.settings` with which its periods were computed, except for the pending ones."""
     span: Periods = frozenset()
-    """First and last period of all work lists so far. Those that a user requested do not count."""
+    """First and last period of all work lists so far, without periods that a user requested."""
     grain: Grain = Grain.DAY
-    """Of `pending` and `span`."""
+    """The grain of `pending` and `span`."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties of a mart's commit."""
@@ -52,7 +52,7 @@ class Consumption:
 
 
 def read_consumption(summary: Mapping[str, str]) -> Consumption:
-    """From the summary of a mart's commit; empty for a summary without these properties."""
+    """The consumption in the summary of a mart's commit; empty if the summary has none of these properties."""
     now = summary.get(NOW)
     grain, span = parse_periods(summary.get(SPAN, ""))
     of_pending, pending = parse_periods(summary.get(PENDING, ""))
@@ -69,5 +69,5 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
-    """A hash: days that were computed with other settings are stale."""
+    """A hash of the settings: days that were computed with other settings are stale."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Follow(StrEnum):
-    """Which of the mart's partitions a change of an input concerns. Names with DAY and with PARTITION mean the same:
-    for a mart by hour, the hour."""
+    """Which of the mart's partitions a change of an input concerns. DAY stands for the partition, such as the hour for
+    a mart by hour. The names with PARTITION mean the same."""
 
     DAY = "day"
-    """A change concerns the day of its `column`: that of the old image and that of the new one."""
+    """A change concerns the day of its `column`: the day in the old image and the day in the new one."""
     DAY_ONWARDS = "day_onwards"
-    """As DAY, and every later day up to the source's last commit: a state lasts until the next change."""
+    """As DAY, and also every later day up to the source's last commit: a state lasts until the next change."""
     EVERY_DAY = "every_day"
     """Any change concerns every day, such as that of a dimension whose current rows are read."""
     PARTITION = "day"
@@ -86,8 +86,8 @@ class MartRequest:
         return Grain.DAY.window(*self.days) if self.hours is None else Grain.HOUR.window(*self.hours)
 
     def within(self, moment: str) -> "SparkColumn":
-        """Whether a timestamp column lies in the partitions to compute; a range of instants, by which Iceberg skips
-        partitions and files."""
+        """Whether a timestamp column lies in the partitions to compute. The condition is a range of instants, by which
+        Iceberg skips partitions and files."""
         # Imported here, because planning a mart needs no Spark.
         from pyspark.sql import functions as F
 
@@ -102,12 +102,13 @@ class Mart:
     name: str
     description: str
     inputs: Mapping[str, tuple[Input, ...] | Input]
-    """By the name under which `compute` gets them; several Inputs of one table if partitions follow several columns."""
+    """By the name under which `compute` gets the table; several Inputs of one table if partitions follow several
+    columns."""
     columns: tuple[Column, ...]
     compute: Callable[[MartRequest], "DataFrame"]
     at_cut: bool = False
-    """Whether it reads its inputs at the newest consistent cut of their source, so that it sees a transaction over
-    several tables whole or not at all, with the delay of `consistent_cut`; else it reads each at its head."""
+    """Whether it reads its inputs at the newest consistent cut of their source. It then sees a transaction over several
+    tables whole or not at all, with the delay of `consistent_cut`. Otherwise it reads each input at its head."""
     partition_column: str | None = "day"
     """The column that says in which partition a row is: the first day of the partition as a date, or for a mart by hour
     the hour's beginning as a timestamptz. None for an unpartitioned mart."""
@@ -120,7 +121,7 @@ class Mart:
     """Whether a mart without partitions is computed in each run and round that applies its inputs. False for one that
     takes long, because the next files would wait for it: it has runs of its own, like a mart with partitions."""
     days_per_run: int | None = None
-    """How many partitions one run of a backfill computes at most; None for all those of a range in one run."""
+    """The most partitions that one run of a backfill computes; None for all those of a range in one run."""
     recompute_on_new_code: bool = False
     """Whether any change of its module or `.sql` file makes all of its rows stale, a comment included."""
     settings: type[BaseModel] | None = None
@@ -153,7 +154,7 @@ class Mart:
 
     @property
     def rules(self) -> tuple[Input, ...]:
-        """Every input rule, several for one table where its days follow several columns."""
+        """Every input rule: several for a table if the mart's partitions follow several of its columns."""
         return tuple(
             rule
             for given in self.inputs.values()

@@ -17,7 +17,7 @@ from lake_assets.silver.table.batch_latency import Passage, oldest
 
 def mart_passages(loaded: LoadedTables, mart: Mart) -> list[Passage]:
     """For each retained snapshot that a computation of the mart made, the passage of the oldest change that it was the
-    first to include; the newest first. Leaves out computations whose silver commits have expired."""
+    first to include; the newest first. Computations whose silver commits have expired are left out."""
     table = loaded.table(mart.identifier)
     computed = [
         snapshot

@@ -1,4 +1,4 @@
-"""Rows of a table: those of some partitions, as a condition for Spark and for PyIceberg, and reading them into Spark.
+"""The rows of some partitions of a table: as a condition for Spark and for PyIceberg, and read into Spark.
 
 Here: that translation, and the one way in which marts and the IO manager read a table. Not here: which partitions a run
 has (`orchestration/io_managers/run_partitions.py`), writing (`write_mart.py`).
@@ -33,7 +33,7 @@ class ColumnRows:
     keys: tuple[str, ...]
     """Partition keys: the column's values, if they are not dates or timestamps."""
     window: tuple[datetime, datetime] | None = None
-    """Of partitions of time, in their time zone; the end is exclusive."""
+    """For partitions of time: first instant and exclusive end, in their time zone."""
 
     def bounds(self, kind: str) -> tuple[Any, Any] | None:
         """First value and exclusive end, in a column of the Iceberg type `kind`; None if the keys are the values."""
@@ -53,7 +53,7 @@ class ColumnRows:
         )
 
     def transforms(self, kind: str) -> list[str]:
-        """The partition transforms by which a table's files have rows either of the partitions or of others."""
+        """The partition transforms of a table with which each file has only rows of the partitions, or none of them."""
         if (bounds := self.bounds(kind)) is None:
             return [self.column]
         moments = [
@@ -78,7 +78,7 @@ class ColumnRows:
 
 
 def is_midnight(moment: datetime) -> bool:
-    """Whether the time is the first of a day."""
+    """Whether the time is the beginning of a day."""
     return moment.time() == time()
 
 
@@ -107,7 +107,7 @@ class PartitionRows:
         return joined(" OR ", (sql("({part})", part=part) for part in parts)) or NO_ROWS
 
     def are_whole_files(self, table: Table, kinds: Mapping[str, str]) -> bool:
-        """Whether no file of the table can have rows of these partitions and of others."""
+        """Whether each file of the table has only rows of these partitions, or none of them."""
         held = set(partitions_of(table))
         conditions = (rows for part in self.parts for rows in part)
         return not has_former_partitions(table) and all(

@@ -25,7 +25,7 @@ ALIAS = re.compile(r"(?P<expression>.*) AS .*#(?P<number>\d+)L?")
 NUMBER = re.compile(r"#(\d+)")
 SUBQUERY = re.compile(r"scalar-subquery#(\d+)")
 LAMBDA_VARIABLE = re.compile(r"lambda \S+#\d+")
-"""An element of a column that the same expression names."""
+"""A lambda's variable: an element of a column that the same expression names anyway."""
 OUTER_COLUMNS = re.compile(r"(?<=-subquery)(#\d+) \[[^\]]*\]")
 """The columns by which a subquery's rows are chosen."""
 
@@ -192,12 +192,12 @@ def _numbers(items: Sequence[str]) -> list[str]:
 
 
 def _bracketed(text: str) -> list[str]:
-    """What is in each pair of brackets that is in no other."""
+    """The contents of the outermost brackets."""
     return [text[start + 1 : end] for start, end in _spans(text) if text[start] == "["]
 
 
 def _items(content: str) -> list[str]:
-    """The text cut at the commas that are in no brackets."""
+    """The text, split at the commas outside of brackets."""
     inside = {place for start, end in _spans(content) for place in range(start, end)}
     cuts = [place for place, sign in enumerate(content) if sign == "," and place not in inside]
     bounds = [-1, *cuts, len(content)]

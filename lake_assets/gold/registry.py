@@ -30,7 +30,7 @@ FORMER_NAMES = {
 HOUR_TYPES = ("timestamptz", "timestamp")
 DAY_TYPES = (*HOUR_TYPES, "date")
 TRACKED_MODES = (Mode.CURRENT, Mode.CHANGE_LOG, Mode.APPEND_LOG)
-"""Those whose batches name what they touch."""
+"""The modes whose batches name the periods that they touch."""
 
 
 def load_marts(lake: LakeConfig) -> list[Mart]:
@@ -39,8 +39,8 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
 
 
 def load_mart(entry: str) -> Mart:
-    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file; a `.sql` file of a package may be named as
-    its modules are. Raises LakeError."""
+    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file. A `.sql` file of a package may be named
+    like a module. Raises LakeError."""
     if entry.endswith(".sql"):
         return _from_sql(entry)
     if (in_package := _sql_in_package(entry)) is not None:
@@ -49,7 +49,7 @@ def load_mart(entry: str) -> Mart:
         module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
         mart = module.MART
     except Exception as error:
-        # Whatever the code raises, the reader looks for the mart first.
+        # The message names the mart first, whatever the code raises.
         raise LakeError(
             f"gold.marts: {entry} cannot be used as a mart: {_place(error)}{error}. It must define MART: correct it, "
             "or take it out of gold.marts."
@@ -117,9 +117,9 @@ def _from_file(path: str) -> ModuleType:
 
 
 def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], Tracked]:
-    """By (source, silver table), the columns whose touched days or hours silver must record in its commits: those that
-    a mart follows, and by which the table is not partitioned finely enough. Raises LakeError for inputs that the lake
-    does not have."""
+    """By (source, silver table), the columns whose touched days or hours silver must record in its commits: columns
+    that a mart follows and by which the table is not partitioned finely enough. Raises LakeError for inputs that the
+    lake does not have."""
     targets = {(target.source, target.name): target for target in lake_targets(lake)}
     wanted: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
     by_partition: set[tuple[str, str]] = set()

@@ -69,7 +69,7 @@ class SqlQuery:
     template: str
     """The query, with the field `{table_0}` in place of the first of the `tables`, and so on."""
     tables: tuple[str, ...]
-    """The tables that the query reads, which are the mart's names of its inputs."""
+    """The tables that the query reads. The mart's inputs have the same names."""
     parameters: tuple[str, ...]
     settings: type[BaseModel]
 

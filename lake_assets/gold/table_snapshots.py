@@ -28,8 +28,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LoadedTables:
-    """The lake's tables at one moment: each is loaded once, however many marts read it. Create a new one for each
-    round, since it never reloads a table."""
+    """The lake's tables at one moment. Each table is loaded once, however many marts read it, and never again: create a
+    new one for each round."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -61,7 +61,7 @@ class LoadedTables:
 
     def _newest_snapshot(self, namespace: str) -> datetime:
         current = [snapshot for table in self._namespace(namespace) if (snapshot := snapshot_of_rows(table))]
-        # For a re-stamp, which changes no rows, the time of the commit that it repeats.
+        # A re-stamp changes no rows; it has the time of the commit that it repeats.
         return max((applied_at(snapshot) for snapshot in current), default=datetime.fromtimestamp(0, UTC))
 
     def _namespace(self, namespace: str) -> list[Table]:
@@ -70,8 +70,8 @@ class LoadedTables:
 
 
 def snapshot_of_rows(table: Table | None) -> Snapshot | None:
-    """The newest snapshot that is not of maintenance, which changes no rows and has no properties of ours; if all such
-    snapshots have expired, the oldest retained one."""
+    """The newest snapshot that is not a maintenance commit: maintenance changes no rows, and its commits have no
+    properties of ours. If all other snapshots have expired, the oldest retained one."""
     snapshot = None
     for snapshot in main_chain(table) if table is not None else ():
         if _commit(snapshot).operation != "replace":
@@ -141,8 +141,8 @@ def periods_held(table: Table | None, partition_column: str, grain: Grain) -> Pe
 
 def column_bounds(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods | None:
     """The periods of the first and last values of a timestamp or date column in a snapshot's files; empty for a column
-    without values. Deleted rows count, which costs at most some extra periods. None when a file has no bounds: beyond
-    the hundredth column of a table Iceberg keeps none."""
+    without values. Deleted rows count, which costs at most some extra periods. None if a file has no bounds: Iceberg
+    keeps none beyond the hundredth column of a table."""
     field = table.schema().find_field(column)
     found: set[Period] = set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():

@@ -1,8 +1,7 @@
 """One fixed view of a mart's inputs: their snapshots, the mart's "now", and the stale periods.
 
-Here: applying the decisions of `changed_periods.py` to `LoadedTables`. The sensor requests runs by
-the same view by which a run records what it has consumed, so that the two cannot disagree. Not here: reading tables
-(`table_snapshots.py`).
+Here: applying the decisions of `changed_periods.py` to `LoadedTables`. The sensor requests runs by the same view by
+which a run records what it has consumed, so the two cannot disagree. Not here: reading tables (`table_snapshots.py`).
 """
 
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ class MartView:
     snapshots: Mapping[str, int]
     """By silver table, the snapshot at which the input is read."""
     rows: int
-    """Of all of these tables."""
+    """The rows of all these tables."""
     now: datetime
     """The source's last commit, or the cut, UTC."""
     mart_snapshot: int | None
@@ -60,7 +59,8 @@ def mart_view(
 ) -> MartView | None:
     """The view, or None while an input has no published rows yet, or the inputs have no cut in common.
 
-    `consumed`: what rows have consumed that are computed but not stored; by default what the mart's own have."""
+    `consumed`: what computed rows that are not stored yet have consumed; by default what the mart's stored rows
+    have."""
     inputs = _inputs(loaded, mart)
     if inputs is None:
         return None
@@ -77,7 +77,7 @@ def mart_view(
     if grain is not Grain.DAY:
         settings = fingerprint({"settings": settings, "partitions": grain})
     if consumed.grain is not grain:
-        # Its partitions were others, so that all of them are computed anew.
+        # The mart had other partitions, so all of them are computed again.
         consumed = replace(consumed, pending=frozenset(), span=frozenset(), grain=grain)
     if mart.recompute_on_new_code:
         settings = fingerprint({"settings": settings, "code": code_version(mart)})
@@ -90,7 +90,7 @@ def mart_view(
     if not as_before or any(found.every for found in changed.values()):
         periods = _every_period(mart, tables, snapshots, current, grain.of(gold.start_date))
         own = span(periods, current)
-        # Added one by one: one before all data, which a user has requested, does not extend the range.
+        # Added one by one, because a period before all data that a user has requested does not extend the range.
         periods |= periods_held(target, column, grain)
     else:
         periods = _touched(grain, changed, consumed, now)
@@ -104,8 +104,8 @@ def mart_view(
 
 
 def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None) -> bool:
-    """Whether the mart declares columns with which its rows were not computed. By the schema of the newest commit with
-    rows, because the table's own has a new column before the first rows do."""
+    """Whether the mart declares columns that its rows were computed without. Decided by the schema of the newest commit
+    with rows, because the table's own schema gets a new column before its rows have values for it."""
     if table is None or newest is None or newest.schema_id is None:
         return False
     return not {column.name for column in mart.columns} <= set(table.schemas()[newest.schema_id].column_names)

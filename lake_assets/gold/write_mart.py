@@ -1,7 +1,7 @@
 """One publish that replaces the rows of a table or of some of its partitions, appends rows, or changes rows by key.
 
 Here: computing a frame once, refusing rows and columns that do not belong to the table, the commit. Not here: Dagster
-(`orchestration/io_managers/iceberg_io_manager.py`), what is computed (`gold/`).
+(`orchestration/io_managers/iceberg_io_manager.py`), what is computed (the other modules of `gold/`).
 """
 
 import time
@@ -37,11 +37,11 @@ from lake_assets.spark.sql import Sql, joined, quoted, sql, table_address
 from lake_assets.words import many
 
 RUN = "lake.run-id"
-"""Summary property: the run of Dagster whose step stored the rows."""
+"""Summary property: the Dagster run whose step stored the rows."""
 NOT_PLANNED = object()
 KEYS_SHOWN = 3
 MOST_ATTEMPTS = 10
-"""How often computed rows are published at most, if other runs publish first."""
+"""The most attempts to publish computed rows while other runs publish first."""
 
 
 class Mode(StrEnum):
@@ -64,12 +64,12 @@ class Store:
     """Where and how a frame is stored."""
 
     partitions: PartitionRows | None = None
-    """Those in which the frame's rows must lie; None for an asset without partitions."""
+    """The partitions in which the frame's rows must lie; None for an asset without partitions."""
     partition_by: Sequence[str] = ()
     """Iceberg's partition transforms, for a table that does not exist yet."""
     mode: Mode = Mode.OVERWRITE
     key: Sequence[str] = ()
-    """For the modes that are KEYED."""
+    """The key's columns, for the modes in KEYED."""
 
 
 WHOLE = Store()
@@ -87,16 +87,16 @@ class Computed:
     latency: Callable[[datetime], Mapping[str, Any]] = lambda shown: {}
     """Metadata by the time at which the rows became readable, UTC."""
     planned_from: int | object | None = NOT_PLANNED
-    """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
-    the write starts from the table's head."""
+    """The id of that snapshot, or None for a table without one: the write is refused if the table has moved since. By
+    default the write starts from the table's head."""
     store: Store | None = None
-    """How it is stored, if what has computed it decides that."""
+    """How the frame is stored, if the code that computed it decides that."""
     few_rows: bool = False
-    """Whether so few rows are read that one file should have those of a table without partitions."""
+    """Whether so few rows are read that a table without partitions should get one file."""
     run_id: str = ""
-    """Dagster's run that stores it, if it is a step of one."""
+    """The Dagster run that stores it, if it is a step of one."""
     outrun: Callable[["Computed"], "Computed | None"] = lambda computed: None
-    """What of the rows is to be stored after another run has published first; None if all are to be computed again."""
+    """The part of the rows to store after another run has published first; None if all are to be computed again."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -162,8 +162,8 @@ def write(
 def _publish(
     runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table | None, computed: Computed
 ) -> tuple[int, Store]:
-    """Publishes the rows; returns the snapshot id and how they are stored. Stores again, without computing again, what
-    another run that published first leaves of them. Raises ApplyConflict."""
+    """Publishes the rows; returns the snapshot id and how they are stored. If another run publishes first, publishes
+    the rows that are still to be stored, without computing them again. Raises ApplyConflict."""
     rows = computed.frame
     for attempts_left in reversed(range(MOST_ATTEMPTS)):
         store = computed.store or WHOLE
@@ -205,7 +205,7 @@ def _commit(
             frame = _delete_changed(current_attempt, frame, store.key)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
         rows = store.partitions
-        # Few rows that are read may give many partitions.
+        # A few rows that are read may give rows in many partitions.
         one_task = computed.few_rows and rows is None
         writer = current_attempt.writer(frame, {**computed.properties, **of_run}, one_task=one_task)
         if store.mode is not Mode.OVERWRITE:
@@ -216,19 +216,19 @@ def _commit(
             # Iceberg overwrites whole files only.
             current_attempt.delete(rows.in_sql(computed.types))
             writer.append()
-        # Before it is published: afterwards, maintenance may drop the branch.
+        # Read before publishing: afterwards, maintenance may drop the branch.
         _, head = current_attempt.head(runtime.catalog)
         current_attempt.publish()
         return head.snapshot_id
 
 
 def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Deletes on the branch the rows whose key the frame lacks, or has with other values. Returns the rows of the frame
-    that the branch then lacks."""
+    """Deletes from the branch the rows whose key the frame does not have, or has with other values. Returns the frame's
+    rows that the branch then lacks."""
     same = _same_key(key)
     # The branch, unlike the planned snapshot, has the columns that this write has added.
     held = frame.sparkSession.table(current.address).select(*map(quoted, frame.columns))
-    # A table from before its mart had a key may have rows twice, and rows without a key.
+    # If the table is older than its mart's key, it may have rows twice, and rows without a key.
     changed = checkpointed(held.exceptAll(frame).select(*map(quoted, key)))
     if not changed.isEmpty():
         current.delete_matching(changed, same)

@@ -1,1 +1,1 @@
-"""The former place of the run launcher, which the dagster.yaml of a lake made before may name."""
+"""The former place of the run launcher: the dagster.yaml of an older lake may name it."""

@@ -108,8 +108,8 @@ def _column(column: SourceColumn) -> str:
 
 
 def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | None]:
-    """The `name:` of each table that needs one: its own is not a valid silver name, or a table of another schema has
-    the same."""
+    """The `name:` of each table that needs one, because its own name is not a valid silver name, or is also that of a
+    table of another schema."""
     own = [table.name.lower() for table in tables]
     names: dict[tuple[str, str], str | None] = {}
     for table, name in zip(tables, own, strict=True):

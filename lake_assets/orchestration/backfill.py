@@ -1,6 +1,6 @@
 """A backfill from the command line: partitions of a mart are computed again, in chunks, in this process.
 
-The assets that the UI shows are run and reported to the same Dagster instance. Here: the chunks. Not here: what makes
+It runs the assets that the UI shows, and reports to the same Dagster instance. Here: the chunks. Not here: what makes
 the partitions pending (`rounds/requested_periods.py`).
 """
 
@@ -19,9 +19,10 @@ from lake_assets.rounds.requested_periods import asked_periods, request_periods
 def backfill(
     lake: Lake, instance: dg.DagsterInstance, name: str, first: str, last: str, chunk: int | None = None
 ) -> Iterator[tuple[str, str, int]]:
-    """Computes the partitions from first to last again, at most `chunk` of them in a run; yields the first and last key
-    of each chunk and its number once it is stored. What is left when the process ends stays pending: the next `sync` or
-    the sensor computes it. Raises LakeError for partitions that there are not, and when a chunk fails."""
+    """Computes the partitions from first to last again, at most `chunk` of them in a run. Yields each chunk once it is
+    stored: its first and last key, and the number of its partitions. What is left when the process ends stays pending:
+    the next `sync` or the sensor computes it. Raises LakeError for partitions that do not exist, and when a chunk
+    fails."""
     mart, periods = asked_periods(lake.config, lake.marts, name, first, last)
     _refuse_blocked(lake, instance, mart)
     request_periods(lake.runtime, mart, periods[0], periods[-1])

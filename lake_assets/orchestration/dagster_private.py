@@ -1,7 +1,9 @@
-"""What the lake uses of Dagster without a public name: no other module imports `dagster._core` or `dagster._grpc`.
+"""The parts of Dagster that the lake uses although they have no public name: no other module imports `dagster._core` or
+`dagster._grpc`.
 
-A release of Dagster may move or change any of it. Then each function returns None and its caller takes the public way,
-which is slower or shows less. Not here: those ways (`launcher/warm_launcher.py`, `checks/check_history.py`).
+A release of Dagster may move or change any of them. Then the function that uses it returns None, and the caller takes
+the public way, which is slower or shows less. Not here: those ways (`launcher/warm_launcher.py`,
+`checks/check_history.py`).
 """
 
 import logging
@@ -21,7 +23,7 @@ _missed: set[str] = set()
 
 
 def _or_none(use: Callable[P, T]) -> Callable[P, T | None]:
-    """None if this release of Dagster does not have what the function uses; the log has it once."""
+    """Makes the function return None if this release of Dagster lacks what it uses; logs that once."""
 
     @wraps(use)
     def tried(*args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -48,14 +50,14 @@ class Forkable:
     module: str
     folder: str | None
     arguments: list[str]
-    """Of Dagster's command line."""
+    """The arguments of Dagster's command line."""
 
 
 @_or_none
 def forkable(instance: dg.DagsterInstance, context: Any) -> Forkable | None:
     """How to execute the run of a launcher's context in a forked process; None if its code location is no module, or
-    has another interpreter, machine or environment. A code server that was started separately, which listens on a port,
-    may have."""
+    has another interpreter, machine or environment, as a separately started code server that listens on a port may
+    have."""
     from dagster._core.code_pointer import ModuleCodePointer
     from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
     from dagster._grpc.types import ExecuteRunArgs
@@ -75,7 +77,8 @@ def forkable(instance: dg.DagsterInstance, context: Any) -> Forkable | None:
 
 @_or_none
 def health(alive: bool | None, gone: str) -> Any:
-    """A run launcher's answer on the health of a run; `alive`: None if that is unknown, else `gone` is the reason."""
+    """A run launcher's answer on the health of a run. `alive`: None if that is unknown; if it is False, `gone` is the
+    reason."""
     from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
     if alive is None:
@@ -95,8 +98,9 @@ def check_statuses(*names: str) -> set[Any]:
 def of_newest_materialization(
     instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation
 ) -> dg.AssetCheckEvaluation | None:
-    """The evaluation as one of its asset's newest materialization; None if there is none. Without that, Dagster's graph
-    takes a check for not executed if another run has materialized the asset since the check's run was launched."""
+    """The evaluation, attached to the newest materialization of its asset; None if there is none. Without that, if
+    another run has materialized the asset since the check's run was launched, Dagster's graph shows the check as not
+    executed."""
     from dagster._core.definitions.asset_checks.asset_check_evaluation import (
         AssetCheckEvaluationTargetMaterializationData,
     )
@@ -137,8 +141,8 @@ def evaluated_checks(
 
 @_or_none
 def partitions_without_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, str]:
-    """The partitions that a run was to materialize and has reported no materialization of since, with the newest such
-    run: it goes on, or has failed."""
+    """By partition that a run was to materialize and has not reported since, the newest such run: it goes on, or has
+    failed."""
     storage: Any = instance.event_log_storage
     attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
     return {partition: run for partition, (run, _) in attempts.items() if partition is not None}
@@ -146,7 +150,8 @@ def partitions_without_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -
 
 @_or_none
 def step_inputs(context: dg.InputContext) -> tuple[str, dict[str, dg.AssetKey | None]]:
-    """A name of the attempt at the step that loads the input, and by name the asset of each of the step's inputs."""
+    """A name of the attempt at the step that loads the input, and the asset of each input of the step, by the input's
+    name."""
     step = context.step_context
     assets, node = step.job_def.asset_layer, step.node_handle
     keys = {

@@ -39,16 +39,16 @@ def lake_definitions(
     """All Dagster definitions of a lake, to be used as they are or merged with others by `dg.Definitions.merge`.
 
     `config`: a lake.yaml, by default the file that LAKE_CONFIG names, or the one of the working directory. `resources`:
-    other ones instead of the lake's, its IO managers included; None instead of one leaves it out. `executor`: None
-    leaves it to definitions that are merged; by default all steps of a run share one process and its Spark session.
-    Raises ConfigError with every mistake of the file, and LakeError for an unusable mart.
+    by key, resources that replace the lake's, its IO managers included; None leaves one out. `executor`: None leaves it
+    to the definitions that the lake is merged with; by default all steps of a run share one process and its Spark
+    session. Raises ConfigError with every mistake of the file, and LakeError for an unusable mart.
     """
     # Here, because `lake-assets sync` needs no resources, and importing dagster-aws takes 0.6 s.
     from lake_assets.orchestration.resources import lake_resources
 
     file = lake_path(None if config is None else Path(config)).absolute()
     lake = open_lake(load_lake(file))
-    # Another process shows what a run's process has loaded.
+    # Not in a run's process, whose definitions nobody sees.
     first = first_periods(lake.runtime, lake.marts) if shows_definitions() else None
     own = lake_resources(lake.runtime, str(file), resources)
     return build_definitions(lake, first=first, resources=own, executor=executor)
@@ -63,14 +63,15 @@ def build_definitions(
     resources: Mapping[str, Any] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin. `checks`: whether
-    the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it. `first`:
-    where partitions begin, by default those of a run. `resources`: further ones, or others instead of the IO managers.
+    """All Dagster definitions of a lake. `progress` is called with each table's stages as they begin. `checks`: whether
+    to include the checks that are evaluated on a schedule; a run of an asset executes every check of it. `first`: where
+    partitions begin, by default as in a run. `resources`: by key, further resources, or replacements for the IO
+    managers.
     """
     first = first or FirstPeriods.any(lake.config)
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
-    # As are links to code, and owners of sensors, which Dagster itself names when it copies one.
+    # Links to code are in beta too, and so are owners of sensors, which Dagster itself names when it copies a sensor.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*owners.*SensorDefinition.*")
     runtime = lake.runtime

@@ -1,7 +1,7 @@
 """The lake as Dagster resources: `lake`, `pyspark`, `s3` and `secretsmanager`, for any asset of the project.
 
-Here: what an asset asks for by a parameter of that name. Not here: IO managers (`io_managers/`). Dagster shows the
-fields of a resource in its UI, so that no field has a secret: a resource finds its lake by its file.
+Here: the resources that an asset requests by parameters of these names. Not here: IO managers (`io_managers/`). No
+field of a resource has a secret, because Dagster shows the fields in its UI: a resource finds its lake by its file.
 """
 
 import warnings
@@ -29,7 +29,7 @@ from lake_assets.storage.object_store import s3_client
 _opened: WeakValueDictionary[str, LakeRuntime] = WeakValueDictionary()
 """The lakes whose definitions this process has loaded, by their files."""
 _kept: list[LakeRuntime] = []
-"""Those that only resources have opened."""
+"""The lakes that only resources have opened."""
 
 
 class LakeResource(dg.ConfigurableResource[None]):
@@ -39,7 +39,7 @@ class LakeResource(dg.ConfigurableResource[None]):
 
     @property
     def runtime(self) -> LakeRuntime:
-        """That of the lake's own assets, if this process has loaded their definitions."""
+        """The runtime of the lake's own assets, if this process has loaded their definitions; else one of its own."""
         found = _opened.get(self.file)
         if found is None:
             found = _opened[self.file] = LakeRuntime(load_lake(Path(self.file)))
@@ -91,8 +91,8 @@ class LakeS3Resource(S3Resource):
     role_arn: str | None = Field(default=None, description="A role that is assumed.")
 
     def get_client(self) -> Any:
-        """A client of now: its keys may be rotated, and those of a role end. Raises SecretUnavailable, RoleRefused,
-        and ValueError for one key without the other."""
+        """A new client with the present keys: keys may be rotated, and those of a role expire. Raises
+        SecretUnavailable, RoleRefused, and ValueError for one key without the other."""
         runtime = self.lake.runtime
         access = runtime.lake.sources[self.source].s3 if self.source is not None else S3Config()
         keys = {
@@ -124,8 +124,8 @@ class LakeSecretsManagerResource(SecretsManagerResource):
 
 
 def lake_resources(runtime: LakeRuntime, file: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """By key, the resources of a lake. `given`: other ones instead, of which `s3` and `secretsmanager` also serve the
-    lake itself; None means that one is left out."""
+    """The resources of a lake by key. `given`: resources that replace them; None leaves one out. The lake itself also
+    uses the given `s3` and `secretsmanager`."""
     # dagster-aws's resource for secrets is in beta.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*SecretsManagerResource.*")
     _opened[file] = runtime

@@ -137,7 +137,7 @@ def blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> str | None:
     """Why the mart is not computed: a blocking check of a table that it reads fails. None if it may be computed."""
     failed, read = failed_inputs(instance, mart), silver_keys(mart)
     inputs = [target for target in lake.targets if dg.AssetKey(target.asset_key) in read]
-    # The runs of a command have no other checks than those of batches, and no schedule may run.
+    # The runs of a command evaluate only the checks of batches, and perhaps no schedule runs.
     failed += failed_when_evaluated(lake.runtime, instance, lake.checks, inputs)
     failed += failed_in_dagster(lake.runtime, instance, inputs)
     return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 MOST_ROWS = 10
-"""Quarantined rows that are listed, of which `lake-assets quarantine list` has all; and alarms."""
+"""The most quarantined rows that are listed, and the most alarms; `lake-assets quarantine list` lists all rows."""
 
 FOLDER = Path(__file__).parent
 TEMPLATES = Environment(loader=FileSystemLoader(FOLDER), autoescape=True)
@@ -41,8 +41,9 @@ logger = logging.getLogger(__name__)
 
 
 def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstance | None" = None) -> str:
-    """The HTML inside the page's `main`. A part or mart that cannot be read is named with the reason; the others are
-    shown. `now`: UTC, by default the present. `instance`: has the outcomes of the checks."""
+    """The HTML inside the page's `main`. If a part or a mart cannot be read, the page names it and the reason, and
+    shows the others. `now`: UTC, by default the present. `instance`: the Dagster instance with the outcomes of the
+    checks."""
     now = now or datetime.now(UTC)
     problems = dict[str, str]()
 

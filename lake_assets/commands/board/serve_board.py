@@ -25,8 +25,8 @@ HEADERS = {
 
 
 def board_app(read: Callable[[], str], refresh: float) -> Starlette:
-    """The board's pages. `read` returns the content; all browsers together call it at most once in `refresh`
-    seconds."""
+    """The board's pages. `read` returns the content; however many browsers there are, it is called at most once in
+    `refresh` seconds."""
     lock, kept, read_at = threading.Lock(), "", float("-inf")
 
     def newest() -> str:

@@ -26,10 +26,10 @@ BEFORE_ALL_CHANGES = datetime(1970, 1, 1, tzinfo=UTC)
 def decide(
     lake: Lake, table: str, source: str | None, *, reload: bool, began: datetime | None = None
 ) -> list[LoggedFile]:
-    """Logs the ambiguous parts of a table (`schema.table`) again: as parts of the next full load, which `began` then
-    (UTC; needed if their own timestamps do not show it), or as parts of the load that they were logged with. The
-    decision is in the file log, so that a rebuild repeats it. Returns the records. Raises LakeError if no part is
-    ambiguous."""
+    """Logs the ambiguous parts of a table (`schema.table`) again. With `reload`, they become parts of the next full
+    load; `began` is its start (UTC), which is needed if the parts' own timestamps do not show it. Otherwise they become
+    parts of the load that they were logged with. The decision is in the file log, so a rebuild repeats it. Returns the
+    records. Raises LakeError if no part is ambiguous."""
     targets = [t for t in lake.targets if t.table == table and source in (None, t.source)]
     sources = sorted({target.source for target in targets})
     if len(sources) > 1:
@@ -65,7 +65,7 @@ def _ambiguity(target: Target, files: Sequence[LoggedFile], position: Position) 
 
 
 def _logged_as_before(log: FileLog, ambiguity: Ambiguity, files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Logs the parts as parts of the current load, with its start whatever their own timestamps are."""
+    """Logs the parts as parts of the current load, with that load's start, whatever their own timestamps are."""
     epoch = ambiguity.parts[0].epoch
     loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
     if ambiguity.repeats:

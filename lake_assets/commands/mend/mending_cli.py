@@ -58,7 +58,7 @@ def recover(context: typer.Context) -> None:
 
 
 def restore(context: typer.Context, table: Name) -> None:
-    """Undo the commits of other writers to a silver table since the last one of lake_assets."""
+    """Undo the commits that other writers made to a silver table since the last commit of lake_assets."""
     from lake_assets.commands.mend.rebuild_cli import chosen
     from lake_assets.commands.mend.restore import restore as restored
 
@@ -69,7 +69,7 @@ def restore(context: typer.Context, table: Name) -> None:
 
 
 def detach(context: typer.Context, table: Name) -> None:
-    """Rename a silver table that has the rows of another source table, so that its name is free."""
+    """Rename a silver table that has the rows of another source table, to free its name."""
     from lake_assets.commands.mend.detach import detach as detached
     from lake_assets.commands.mend.rebuild_cli import chosen
 

@@ -33,7 +33,7 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Include released and discarded rows.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what is set aside."""
+    """List quarantined rows and files."""
     from lake_assets.silver.table.masks import shown
 
     lake = lake_to_show(context)

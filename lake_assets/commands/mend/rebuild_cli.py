@@ -75,7 +75,8 @@ def replay(
     check: Check = False,
     today: Today = False,
 ) -> None:
-    """Recompute the rows that a range of CDC files changes, or that differ in slices of keys, from all files."""
+    """Recompute rows from all files: the rows that a range of CDC files changes, or those that differ in slices of
+    keys."""
     from lake_assets.silver.apply import rebuild as silver
 
     if (first is None) == (slices is None) or (slices is not None and (last is not None or check or today)):
@@ -93,8 +94,8 @@ def replay(
 
 
 def keyed(targets: "list[Target]") -> "list[Target]":
-    """The target whose rows have keys. The further shapes of a table (`also`) are logs, which are not recomputed in
-    part; all targets if there is none, so that the engine says why not."""
+    """The target with `mode: current`, the only one that can be recomputed in part. All targets if there is none: the
+    engine then says why not."""
     from lake_assets.config import Mode
 
     return [target for target in targets if target.mode is Mode.CURRENT] or targets

@@ -1,8 +1,8 @@
 """`lake-assets recover`: recovers the lake's own tables after they were dropped, rolled back or restored.
 
 It first uses what still exists: metadata files of tables that the catalog has lost, and a former state of the file log
-that matches all silver tables. Only without one, it makes a new log from the bucket and moves the silver tables'
-positions to it (`relog.py`). Here: the order of those steps. Not here: printing (`cli.py`).
+that matches all silver tables. If no such state is left, it makes a new log from the bucket and moves the silver
+tables' positions to it (`relog.py`). Here: the order of those steps. Not here: printing (`cli.py`).
 """
 
 from collections import defaultdict
@@ -84,7 +84,8 @@ def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str
 
 
 def _contracts(runtime: LakeRuntime, target: Target, position: Position) -> str | None:
-    """Records contracts that are lost for good, with the columns of today's lake.yaml and of the silver table."""
+    """Records again the contracts that are lost for good, with the columns of today's lake.yaml and of the silver
+    table."""
     missing = position.contract_version - len(runtime.contracts.of(target.identifier).versions)
     if missing <= 0:
         return None

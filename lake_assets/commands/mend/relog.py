@@ -1,9 +1,9 @@
 """A new file log from the bucket, and silver positions in it.
 
 A table has applied the listed files that were flushed no later than the newest file of its position. The position's
-checksum proves this, less one or two files that arrived late. If the checksum does not match, files that were written
-after the last one was logged are pending and applied again, which changes nothing if they were applied before. A
-placeholder record represents files that are gone, so that a file that needs them is held back.
+checksum proves this, if need be without one or two files that arrived late. If the checksum does not match, files that
+were written after the table's last file was logged become pending. They are applied again, which changes nothing if
+they were applied before. A placeholder record stands for files that are gone: a file that needs them is held back.
 
 Here: making the log and moving the positions. Not here: finding a former log (`recover.py`), a batch.
 """
@@ -33,12 +33,12 @@ from lake_assets.storage.object_store import ObjectStore, StoredObject
 Positions = Sequence[tuple[Target, Position]]
 OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
 LOST = "files-before-the-log-was-recovered"
-"""The name, in the table's folder, of the record that represents files that are gone."""
+"""The name, in the table's folder, of the placeholder record for files that are gone."""
 
 
 def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
-    """Makes the log, moves the positions, and yields a sentence for each. Raises LakeError for a table of an earlier
-    version, whose position lacks the mark of the file log."""
+    """Makes the log, moves the positions, and yields a sentence for each step. Raises LakeError for a table that an
+    earlier version has applied: its position lacks the mark of the file log."""
     applied = [(target, position) for target, position in positions if position.log_offset]
     for target, position in applied:
         if position.mark is None:
@@ -58,11 +58,11 @@ def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterato
 
 
 def _new_log(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
-    """Logs every source, first the files that the tables have applied. Returns the offset of the last of these by
-    source.
+    """Logs every source, first the files that the tables have applied. Returns, by source, the offset of the last of
+    these.
 
-    Judged by its name alone, a late file can count as applied; then the table's checksum does not match. If leaving out
-    one or two files does not make it match, the dates of the objects decide as well.
+    By its name alone, a late file can count as applied. Then the table's checksum does not match. If leaving out one or
+    two files does not make it match, the dates of the objects decide as well.
     """
     log, uncertain = runtime.file_log, _Uncertain()
     while True:
@@ -85,8 +85,8 @@ def _new_log(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, 
 
 @dataclass
 class _Uncertain:
-    """What file names do not show: keys that were not applied, and tables whose files are gone, each with its
-    source."""
+    """What file names do not show: the keys of files that were not applied, and the tables whose files are gone, each
+    with its source."""
 
     keys: set[tuple[str, str]] = field(default_factory=set)
     tables: set[tuple[str, str]] = field(default_factory=set)
@@ -149,7 +149,7 @@ def _log_applied(
             return False
         return at is None or any(at <= flushed for own, flushed in flushes if own == table)
 
-    # The placeholder's offset is below the files', so that the files of a table that is behind are above its position.
+    # The placeholder's offset is below those of the files. So if a table is behind, the files are above its position.
     for table in {t.table for t, _ in marks if (source, t.table) in uncertain.tables}:
         log.append(source, [_placeholder(table, [mark for t, mark in marks if t.table == table])])
     applied = _Part(runtime.store(source), was_applied)
@@ -169,8 +169,8 @@ def _superfluous(
 
 
 def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
-    """Whether a full-load part is of a transfer that the table cannot have applied. For a large part, whose content is
-    not known, this is the only evidence."""
+    """Whether a full-load part belongs to a transfer that the table cannot have applied. For a large part, whose
+    content is not known, this is the only evidence."""
     at = file.first_commit_ts
     return file.kind is FileKind.LOAD and at is not None and at > mark.logged_at
 
@@ -197,7 +197,7 @@ def _placeholder(table: str, marks: Sequence[LogMark]) -> NewFile:
 
 
 def _move_position(runtime: LakeRuntime, target: Target, position: Position, boundary: int) -> str:
-    """Repeats the table's position, in the new log, in a commit without rows."""
+    """Repeats the table's position, as a position in the new log, in a commit without rows."""
     log = runtime.file_log
     own = _of_table(log.files(), target)
     applied = _applied(own, position.mark, boundary)
@@ -229,7 +229,7 @@ def _of_table(files: Sequence[LoggedFile], target: Target) -> list[LoggedFile]:
 
 
 def _applied(files: Sequence[LoggedFile], mark: LogMark | None, boundary: int) -> list[LoggedFile]:
-    """Of the records up to the boundary, those that the position covers: another shape of the table may be further."""
+    """The records up to the boundary that the position covers: another shape of the table may have applied more."""
     flushed = mark.flushed if mark is not None else None
     return [
         file

@@ -45,7 +45,7 @@ def compare_slices(lake: "Lake", targets: "Sequence[Target]", named: str) -> int
 
 
 def repair_slices(lake: "Lake", targets: "Sequence[Target]", named: str) -> int:
-    """Repairs the slices, prints the result; returns the command's exit code."""
+    """Repairs the slices and prints the result; returns the command's exit code."""
     from lake_assets.silver.reconcile import repair as repairing
     from lake_assets.silver.reconcile.compare_slices import note_repaired
 
@@ -70,7 +70,8 @@ def repair_slices(lake: "Lake", targets: "Sequence[Target]", named: str) -> int:
 
 
 def _cycle(lake: "Lake", target: "Target", named: str) -> Cycle:
-    """The table's cycle; a new one if the user asks for the next slice, or for all, and the former cycle is over."""
+    """The table's cycle. A new one if there is none, if the user asks for all slices, or if the user asks for the next
+    slice and the former cycle is over."""
     from lake_assets.silver.reconcile.compare_slices import begun_cycle, current_cycle, known_cycle
 
     settings, now = lake.config.checks.reconcile or Reconcile(), datetime.now(UTC)

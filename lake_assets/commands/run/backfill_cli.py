@@ -29,7 +29,7 @@ def backfill(
     # Report a mistake in the arguments before Spark starts.
     asked_periods(lake.config, lake.marts, mart, first, last)
     lake.runtime.sessions.begin()
-    # Importing Dagster takes seconds, in which Spark starts.
+    # Spark starts during the import of Dagster, which takes seconds.
     from lake_assets.orchestration.backfill import backfill as computed
     from lake_assets.orchestration.instance import dagster_instance
 

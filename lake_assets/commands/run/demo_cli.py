@@ -69,7 +69,7 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
         flushed = demonstration.flush_leftovers(source)
     else:
         flushed = True
-        # The main job of this process takes the Spark that starts meanwhile.
+        # Spark starts while the history is generated; the main job of this process then uses it.
         log = local_folder(config, context.obj) / SPARK_LOG
         SparkSessions(on_running_server(context.obj), log).begin(brief=changes <= BRIEF_ROWS)
         generate_history(context.obj, changes, days, seed)

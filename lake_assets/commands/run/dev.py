@@ -1,6 +1,6 @@
 """`lake-assets dev`: runs Dagster's UI and daemon on this lake, optionally with the demonstration's live feed.
 
-Here: starting and stopping the processes. From Python, because `dagster dev &` in a script or Makefile ignores the
+Here: starting and stopping the processes. Python does it, because `dagster dev &` in a script or Makefile ignores the
 signals that should stop it.
 """
 
@@ -24,9 +24,9 @@ from lake_assets.spark.preflight import PreflightError, check_java, check_port
 
 GRACE_SECONDS = 15
 POLL_SECONDS = 0.2
-"""Between two checks whether the server is alive."""
+"""Seconds between two checks whether the server is alive."""
 RESTART_SECONDS = 5.0
-"""Before the next attempt after a server could not be started."""
+"""Seconds before the next attempt if the server could not be started."""
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ logger = logging.getLogger(__name__)
 def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
     """Runs until it is interrupted or Dagster ends; returns the exit code. `feed`: arguments of `demo feed`; None runs
     no feed. `started` is called once the processes run. If lake.yaml leaves the mode to LAKE_SPARK_MODE or says
-    `connect`, it first starts a Spark Connect server on this machine, and stops it at the end, unless one runs already.
+    `connect`, a Spark Connect server of this machine is used. If none is running, `dev` first starts one, and stops it
+    at the end.
 
     Writes workspace.yaml and dagster.yaml beside lake.yaml if they are missing. Raises PreflightError if the machine
     lacks Java or the port is taken.
@@ -57,8 +58,8 @@ def _run(
     started: Callable[[], None],
 ) -> int:
     folder = config.absolute().parent
-    # Without DAGSTER_HOME, `dagster dev` creates one, which it leaves behind when it is killed. This folder has the
-    # dagster.yaml that it would read.
+    # Without DAGSTER_HOME, `dagster dev` makes a home folder, and leaves it behind when it is killed. The lake's folder
+    # serves as the home: it has the dagster.yaml.
     environment = (
         {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
     )
@@ -103,7 +104,7 @@ def supervised(server: ConnectServer) -> Iterator[None]:
         server.stop()
         if watch.ident is not None:
             watch.join()
-        server.stop()  # one that was being started
+        server.stop()  # a server that was just being started
 
 
 def _watch(server: ConnectServer, ended: threading.Event) -> None:

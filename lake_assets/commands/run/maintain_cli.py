@@ -22,7 +22,7 @@ def maintain(
         str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
     ] = None,
 ) -> None:
-    """Rewrite small files, expire snapshots, drop branches of killed processes, and delete old runs from Dagster's
+    """Merge small files, expire snapshots, drop branches of killed processes, and delete old runs from Dagster's
     history. Batches may run meanwhile."""
     from lake_assets.commands.run.maintain import maintain as maintained
     from lake_assets.commands.run.opening import opened

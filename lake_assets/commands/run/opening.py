@@ -26,9 +26,9 @@ def opened(
     spark: bool = True,
     needs_marts: bool = False,
 ) -> Lake:
-    """The lake of a lake.yaml, on the Spark Connect server of `dev` if one runs. A mart that cannot be used is left out
-    and named on standard error; with `needs_marts` it raises LakeError. Raises ConfigError; PreflightError if `spark`
-    is true and Spark cannot start; BadParameter for an unknown source or table (see `Target.is_called`);
+    """The lake of a lake.yaml, on the Spark Connect server of `dev` if one runs. If a mart cannot be used, it is left
+    out and named on standard error; with `needs_marts`, LakeError is raised instead. Raises ConfigError; PreflightError
+    if `spark` is true and Spark cannot start; BadParameter for an unknown source or table (see `Target.is_called`);
     CatalogUnavailable, or what the catalog's client raises, if the catalog does not answer."""
     config = on_running_server(path)
     if spark:
@@ -43,7 +43,8 @@ def opened(
     own = [target for target in lake.targets if source in (None, target.source)]
     if table is not None and not any(target.is_called(table) for target in own):
         raise _unknown("table", table, {target.table for target in own})
-    # One request here, rather than an error for each table: some catalogs connect only when they are used.
+    # One request here, so that a dead catalog is one error, not one for each table: some catalogs connect only when
+    # they are used.
     lake.runtime.catalog.table_exists(LOG_TABLE)
     _log_details(log)
     return lake

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lake_assets.rounds.pending_work import PendingWork, SyncResult
 
 BRIEF_ROWS = 500_000
-"""Rows of a lake, up to which its work ends before Java's second compiler pays."""
+"""Up to this many rows, the work ends before Java's second compiler pays off."""
 out = results()
 err = messages()
 
@@ -99,7 +99,7 @@ def _do(path: Path, lake: "Lake", work: "PendingWork", bar: "ProgressBar") -> "S
     if work.ready or work.marts:
         check_spark(lake.config)
         lake.runtime.sessions.begin(brief=work.rows <= BRIEF_ROWS)
-    # Importing Dagster takes seconds, in which Spark starts.
+    # Spark starts during the import of Dagster, which takes seconds.
     from lake_assets.orchestration.instance import dagster_instance
     from lake_assets.orchestration.sync import sync
 

@@ -28,8 +28,8 @@ def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
 
 
 def on_running_server(config: Path) -> LakeConfig:
-    """The lake's configuration, on the server of `dev` or `spark start` if one runs and LAKE_SPARK_MODE is not set: a
-    command's own Spark would need time to start, and its share of the machine."""
+    """The lake's configuration, with the server of `dev` or `spark start` if one runs and LAKE_SPARK_MODE is not set: a
+    Spark of the command's own would need time to start, and its share of the machine."""
     lake = load_lake(config)
     port = port_in_use(local_folder(lake, config))
     if lake.spark.mode == "connect" or port is None or "LAKE_SPARK_MODE" in os.environ:

@@ -1,9 +1,9 @@
 """`lake-assets advise`: estimates what freshness costs, for a workload and some settings of DMS and the lake.
 
-Here: the calculation; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md),
-unless the lake's own batches say how long one takes, and requests were counted with such tables in a bucket
-(`benchmarks/requests.py`). The rest is arithmetic: it gives orders of magnitude, not a bill. Not here: printing
-(`advise_cli.py`).
+Here: the calculation; pure. The seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md);
+if the lake has enough batches of its own, their seconds are used instead. The requests were counted with such tables in
+a bucket (`benchmarks/requests.py`). The rest is arithmetic: it gives orders of magnitude, not a bill. Not here:
+printing (`advise_cli.py`).
 """
 
 import math
@@ -16,12 +16,12 @@ DAY = 86_400.0
 ROUND_SECONDS = 0.4
 """The fixed part of a round: the scan, the states, the mart."""
 TABLE_CORE_SECONDS = 0.7
-"""A small batch of one table, if the lake has not measured its own."""
+"""Core-seconds of a small batch of one table, if the lake has not measured its own."""
 IDLE_ROUND_SECONDS = 0.3
 RUN_SECONDS = 2.5
-"""With the sensor: from a file to the code of its run, and the run's end."""
+"""With the sensor: seconds from a file to the start of its run's code, and seconds at the run's end."""
 MARTS_RUN_SECONDS = 6.0
-"""With the sensor: a separate run computes the marts."""
+"""With the sensor: seconds of the separate run that computes the marts."""
 UPLOAD_SECONDS = 1.0
 PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 18, 5
 """Requests of a table's turn. PUT includes POST and LIST, and GET includes HEAD: they cost the same."""
@@ -46,12 +46,12 @@ class Workload:
     files: int = 0
     """Files in the bucket."""
     batch_seconds: float = TABLE_CORE_SECONDS
-    """What a batch of a busy table takes one core."""
+    """Core-seconds of a batch of a busy table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """The settings. Seconds and kB."""
+    """The settings, in seconds and kB."""
 
     batch_interval: float = 60
     """DMS's CdcMaxBatchInterval."""
@@ -69,14 +69,14 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The estimate for one workload and one setting."""
+    """The estimate for one workload and one choice of settings."""
 
     knobs: Knobs
     file_every: float
     """Seconds between two files of a busy table."""
     round_seconds: float
     to_file: float
-    """Seconds from a commit to its file, for half of the changes; at worst twice that and the upload."""
+    """Seconds from a commit to its file, upload included, for half of the changes; at worst less than twice that."""
     to_silver: float
     """Seconds from the file to silver, for half of the files; at worst twice that."""
     to_mart: float
@@ -89,11 +89,11 @@ class Estimate:
     puts_a_day: float
     gets_a_day: float
     dollars_a_month: float
-    """For requests to S3; not storage, not Spark."""
+    """The price of requests to S3, without storage and Spark."""
 
 
 def estimate(work: Workload, knobs: Knobs) -> Estimate:
-    """The estimate for one workload with one setting."""
+    """The estimate for one workload and one choice of settings."""
     every = _file_every(work, knobs)
     full = 1 - math.exp(-work.changes * every)
     files = work.busy * DAY / every * full
@@ -130,7 +130,7 @@ def lists_a_scan(work: Workload, knobs: Knobs) -> int:
 
 
 def alternatives(knobs: Knobs) -> Iterator[Knobs]:
-    """The setting, and others that differ in one value."""
+    """The settings, and others that differ from them in one value."""
     yield knobs
     for batch_interval in (1, 5, 15, 60, 300):
         if batch_interval != knobs.batch_interval:
@@ -146,7 +146,7 @@ def alternatives(knobs: Knobs) -> Iterator[Knobs]:
 
 
 def knobs_of(lake: LakeConfig, source: SourceConfig, batch_interval: float, min_file_kb: float) -> Knobs:
-    """The settings in lake.yaml, with these two of DMS."""
+    """The settings of lake.yaml and these two of DMS."""
     continuous, listing = lake.automation.continuous, source.listing
     interval = lake.automation.poll_interval if continuous is None else continuous.interval
     return Knobs(
@@ -162,7 +162,7 @@ def knobs_of(lake: LakeConfig, source: SourceConfig, batch_interval: float, min_
 
 
 def _file_every(work: Workload, knobs: Knobs) -> float:
-    """DMS closes a file after the interval, or when it is large enough."""
+    """Seconds between two files of a table: DMS closes a file after the interval, or when it is large enough."""
     if not work.changes:
         return knobs.batch_interval
     return min(knobs.batch_interval, knobs.min_file_kb * 1000 / (work.changes * work.row_bytes))

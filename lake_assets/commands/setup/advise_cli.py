@@ -40,8 +40,8 @@ def advise(
 ) -> None:
     """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake.
 
-    What is not given is measured: the workload from the change files that the log has of the newest day, the seconds of
-    a batch from the commits that the tables still have."""
+    What you do not give is measured: the workload by the newest day's change files in the log, the seconds of a batch
+    by the commits that the tables still have."""
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import TABLE_CORE_SECONDS, Workload, knobs_of

@@ -29,8 +29,8 @@ class Written:
 def init(
     address: str, output: Path | None, *, schemas: list[str], source: str, location: str | None
 ) -> Written:
-    """Writes `output`, which must not exist, and Dagster's files beside it; None only returns the text. Raises
-    SourceError."""
+    """Writes `output`, which must not exist yet, and Dagster's files beside it. With None, only returns the text.
+    Raises SourceError."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", source):
         raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
     if output is not None and output.exists():

@@ -124,13 +124,13 @@ def _table(name: str, address: str | None, secrets: Secrets) -> SourceTable:
 
 
 def _test(title: str, keys: Sequence[str]) -> dict[str, str]:
-    """The test of what lake.yaml has under the keys, by its place."""
+    """The test of lake.yaml's entry at the keys, by its path."""
     place = f"tests/test_{re.sub(r'[^a-z0-9]', '_', title.lower())}.py"
     return {place: TEST.substitute(title=title, keys=tuple(keys))}
 
 
 def _written(config: Path, keys: list[str], entry: list[str], texts: Mapping[str, str]) -> list[Path]:
-    """Adds the entry to lake.yaml, and writes the texts to their places beside it."""
+    """Adds the entry to lake.yaml, and writes the texts to their paths beside it."""
     files = {config.absolute().parent / place: text for place, text in texts.items()}
     if existing := [str(path) for path in files if path.exists()]:
         raise LakeError(f"{existing[0]} exists and is not overwritten; choose another name.")

@@ -37,7 +37,7 @@ def mart(
     name: Annotated[str, typer.Argument(help="The mart's name; its table is gold.NAME.")],
     table: Annotated[str, typer.Option(help="The silver table that it reads.")],
 ) -> None:
-    """Write a mart of a table and its test, and name the mart in lake.yaml."""
+    """Write a mart that reads a table, write its test, and add the mart to lake.yaml."""
     from lake_assets.commands.setup.new import add_mart
 
     for path in add_mart(context.obj, lake_of(context), name, table):
@@ -77,7 +77,7 @@ def source(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Add a source with the tables named, or with all tables of its database, and write a test."""
+    """Add a source with the given tables, or with all tables of its database, and write a test."""
     from lake_assets.commands.setup.new import add_source
     from lake_assets.onboarding.lake_yaml_text import open_decisions
 

@@ -108,7 +108,7 @@ class NewMart:
 
 
 def new_mart(name: str, target: Target) -> NewMart:
-    """A mart of the table's rows: by day if the table has a column of days or instants, else all of them."""
+    """A mart that counts the table's rows: by day if the table has a column of days or instants, else all of them."""
     column = next((column for column in target.columns if column.type in DAY_TYPES), None)
     daily = column is not None
     sample = column or target.columns[0]

@@ -161,8 +161,8 @@ def _headers(
     newest: dict[FileKind, LoggedFile],
     checked: Checked,
 ) -> None:
-    """Checks the names of the columns that DMS adds against the newest files: with a misspelt name, a column of DMS
-    would count as a column of the source."""
+    """Checks the names of the columns that DMS adds against the newest files. If a name is misspelt, DMS's column would
+    count as a column of the source."""
     cdc = newest.get(FileKind.CDC)
     some = cdc or newest[FileKind.LOAD]
     dms = source.settings(table, some.flush_time)

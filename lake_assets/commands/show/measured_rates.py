@@ -1,7 +1,7 @@
-"""What a source's files and tables say of its workload, for `lake-assets advise`.
+"""The workload of a source, measured by its files and tables, for `lake-assets advise`.
 
-Here: the rates of the newest day, by the file log alone, and the seconds of a batch, by the tables' snapshots. Not
-here: the estimates (`commands/setup/advise.py`).
+Here: the rates of the newest day by the file log, and the seconds of a batch by the tables' snapshots. Not here: the
+estimates (`commands/setup/advise.py`).
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from lake_assets.silver.table.position import BATCH
 
 WINDOW = timedelta(days=1)
 FEWEST = 20
-"""Files or batches, below which a figure says little."""
+"""With fewer files or batches, a figure says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Rates:
     busy: int
     """Tables with change files."""
     changes: float
-    """Changes a second of each of them, on average."""
+    """Changes a second of each such table, on average."""
     row_bytes: int
     file_every: float
     """Seconds between two files of a table, for half of the files."""
@@ -68,8 +68,8 @@ def measured(files: Iterable[LoggedFile]) -> Rates | None:
 
 
 def batch_seconds(tables: Iterable[Table | None]) -> tuple[float, int] | None:
-    """The median seconds of the batches of changes that the tables' snapshots have, and their number; None with fewer
-    than FEWEST. A batch has a core to itself: as many are applied at once as there are cores."""
+    """The median seconds of the batches of changes in the tables' snapshots, and the number of batches; None with fewer
+    than FEWEST. These are core-seconds: as many batches are applied at a time as there are cores."""
     summaries = [summary(snapshot) for table in tables if table is not None for snapshot in table.snapshots()]
     found = [float(given[f"{BATCH}seconds"]) for given in summaries if given.get(f"{BATCH}kind") == "cdc"]
     return (median(found), len(found)) if len(found) >= FEWEST else None

@@ -17,7 +17,7 @@ from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.words import many, span
 
 ROOMY = 140
-"""Characters of a console from which on a table's last batch is shown, too."""
+"""The width of a console, in characters, that has room for a table's last batch."""
 
 
 def show_sync(console: Console, result: SyncResult) -> None:
@@ -37,7 +37,7 @@ def _count(key: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _number(value: int) -> str:
-    """Short enough for all columns of a table to fit into a console of 100 characters."""
+    """The number, short enough for a table with all columns to fit into a console of 100 characters."""
     return f"{value:,}" if value < 10_000_000 else f"{value / 1_000_000:,.1f}M"
 
 
@@ -116,8 +116,8 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 
 
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
-    """A line per silver table; without its last batch where that has no room. Of a lake with one source, the tables'
-    names are without it."""
+    """A line per silver table, without its last batch if the console has no room for it. If the lake has only one
+    source, the names of the tables do not name it."""
     one = len({line.source for line in statuses}) == 1
     columns: dict[str, Callable[[TableStatus], str]] = {
         "table": lambda line: (
@@ -178,7 +178,8 @@ def _spread(spread: Spread | None) -> str:
 
 
 def _short(seconds: float) -> str:
-    """Three fit into a column of 17 characters: changes of an old file are late by days."""
+    """The seconds, so short that three such texts fit into a column of 17 characters: changes of an old file are late
+    by days."""
     if seconds < 3600:
         return f"{seconds:.1f}" if seconds < 100 else f"{seconds:.0f}"
     return f"{seconds / 3600:.0f}h" if seconds < 172_800 else f"{seconds / 86_400:,.1f}d"

@@ -48,21 +48,21 @@ class TableStatus:
     last_batch: dict[str, str] | None
     """Kind, strategy, files, bytes and rows of the newest batch."""
     last_applied: str | None
-    """When it was published, ISO 8601 UTC."""
+    """When the newest batch was published, ISO 8601 UTC."""
     reason: str | None
     consistent_cut: str | None = None
     """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all transactions in its files."""
     rows_waiting_for_cut: int = 0
     unknown_rows: int = 0
-    """How many rows updates referred to since its full load although the table did not have them. Without a full load,
-    deletes count, too."""
+    """The number of rows that updates since the full load referred to although the table did not have them. Without a
+    full load, deletes count, too."""
     vanished: str | None = None
     """Since when, ISO 8601 UTC, all of its files have vanished from the bucket."""
     source: str = ""
     strays: int = 0
     """Strays in the location of its source, as of the newest scans."""
     stray_keys: Mapping[str, str] = field(default_factory=dict)
-    """The first of them, each with the reason."""
+    """The keys of the first strays, each with the reason."""
     failing_since: str | None = None
     """When its next batch first failed for this `reason`, ISO 8601 UTC."""
 

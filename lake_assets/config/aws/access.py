@@ -21,7 +21,7 @@ class AwsAccess(Model):
     access_key_id: SecretStr | None = None
     secret_access_key: SecretStr | None = None
     session_token: SecretStr | None = None
-    """Of keys that are temporary."""
+    """The session token of temporary keys."""
     role_arn: str | None = None
     """A role that is assumed with the keys, the profile or the default chain, and again before it expires."""
     sts_endpoint: str | None = None
@@ -44,4 +44,4 @@ class SecretsConfig(AwsAccess):
     """AWS Secrets Manager, for values such as `${secret:NAME:key}`."""
 
     ttl: Duration = timedelta(minutes=5)
-    """How long a value is used before it is read again; a database that refuses it has it read at once."""
+    """How long a value is used before it is read again. A value that a database refuses is read again at once."""

@@ -1,7 +1,7 @@
 """References in lake.yaml to values in AWS Secrets Manager: `${secret:NAME}` and `${secret:NAME:key}`.
 
-Here: finding them, where they may be, and replacing them. Not here: the values (`storage/secret_values.py`): the
-configuration has only the references, so that no repr of it shows a secret and a rotated secret is read again.
+Here: finding them, where they may be, and replacing them. Not here: the values (`storage/secret_values.py`). The
+configuration has only the references, so no repr of it shows a secret, and a rotated secret is read again.
 """
 
 import re
@@ -71,7 +71,7 @@ def with_values(model: M, value: Value) -> M:
 
 
 def _filled(given: Any, value: Value) -> Any:
-    """The same object if nothing in it is a reference."""
+    """The object with values instead of references; the same object if it has none."""
     if isinstance(given, str):
         return with_value(given, value)
     if isinstance(given, SecretStr):

@@ -57,7 +57,7 @@ class City:
         """Accounts that were deleted and may still be restored under their number."""
 
     def _forget_old_trips(self) -> None:
-        """A feed that runs for weeks must not keep every trip in memory."""
+        """Forgets old trips: a feed that runs for weeks must not keep every trip in memory."""
         if len(self.ended_trips) > _RECENT_TRIPS * 1.2:
             self.database.forget("trips", self.ended_trips[:-_RECENT_TRIPS])
             del self.ended_trips[:-_RECENT_TRIPS]

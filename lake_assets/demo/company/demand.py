@@ -19,7 +19,7 @@ _WEEKEND = (10, 7, 4, 2, 1, 2, 5, 12, 24, 40, 56, 66, 72, 74, 74, 70, 66, 60, 52
 _MORNING = {"home": (6, 1), "office": (1, 6), "centre": (2, 4)}
 _EVENING = {"home": (1, 6), "office": (6, 1), "centre": (4, 2)}
 _LEISURE = {"home": (3, 3), "office": (1, 1), "centre": (4, 4)}
-"""District kind to (pull as a start, pull as an end)."""
+"""By kind of district, the pull as a start and the pull as an end."""
 
 
 def intensity(at: datetime) -> float:
@@ -30,7 +30,8 @@ def intensity(at: datetime) -> float:
 
 
 class Demand:
-    """Draws start and end stations, by the districts at its creation, whatever they are renamed to later."""
+    """Draws start and end stations by their districts. The districts are those at its creation, whatever they are
+    renamed to later."""
 
     def __init__(self, city: City) -> None:
         self._stations = city.station_ids

@@ -15,7 +15,7 @@ from lake_assets.demo.source.source_database import Row, SourceDatabase
 FIRST_BIKE_ID = 5_000_000_001
 FIRST_MEMBER_ID = 100_000_000_001
 FIRST_TRIP_ID = 7_000_000_000_001
-"""Beyond 32 bits, to detect a reader that narrows a long."""
+"""The first id has more than 32 bits, to detect a reader that narrows a long."""
 
 _CITY_CENTRE = (48.2082, 16.3738)
 _PAST = timedelta(days=14)

@@ -14,7 +14,7 @@ Operation = Callable[[City, datetime], bool]
 
 
 class RareChange(NamedTuple):
-    """How often an operation happens per 100,000 changes, and at least in any history however short."""
+    """How often an operation happens per 100,000 changes, and how often at least in any history, however short."""
 
     operation: Operation
     per_100_000: float
@@ -60,4 +60,4 @@ DURING_THE_FULL_LOAD: tuple[Operation, ...] = (
     corrections.void_trip,
     corrections.add_docks,
 )
-"""Each happens once while the full load runs, whatever the hour, so that DMS has changes to cache."""
+"""Each of these happens once while the full load runs, whatever the hour, so that DMS has changes to cache."""

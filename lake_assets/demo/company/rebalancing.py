@@ -11,7 +11,7 @@ _EMPTY_BEFORE_A_TRUCK_COMES = timedelta(minutes=40)
 
 
 def neediest_station(city: City, at: datetime) -> int | None:
-    """The station whose rack has been empty for longest, if that is long enough."""
+    """The open station whose rack has been empty for longest; None if no rack has been empty for long enough."""
     waiting = [
         (since, number) for number, since in city.empty_since.items() if number not in city.closed_stations
     ]

@@ -1,7 +1,7 @@
 """The discrete event simulation that generates a history.
 
 Here: a queue of future events, their effects, and keeping pace with the requested number of changes. Not here:
-transactions (`city.py` and the modules on it), or files (`demo/history.py`).
+transactions (`city.py` and the modules that use it), or files (`demo/history.py`).
 """
 
 import heapq
@@ -24,7 +24,7 @@ _APP_USES_PER_TRIP = 0.5
 
 
 class Simulation:
-    """Runs a city from `start` to `end` (UTC) and aims at `changes` changes, slightly more rather than fewer."""
+    """Runs a city from `start` to `end` (UTC). Aims at `changes` changes, slightly more rather than fewer."""
 
     def __init__(
         self, city: City, start: datetime, end: datetime, *, changes: int, written: Callable[[], int]

@@ -17,7 +17,7 @@ DISTRICTS = {
     "Riverside": "home",
     "Vineyards": "home",
 }
-"""District to what people do there; demand follows it (`demand.py`)."""
+"""By district, what people do there; demand follows it (`demand.py`)."""
 
 RENAMED_DISTRICTS = {"Harbour": "Harbour City", "Campus": 'Campus "Nord", Science Park'}
 
@@ -37,7 +37,7 @@ _STREETS = (
 _PLACES = ("Square", "Street", "Station", "Gate", "Park", "Dock", "Theatre", "Library", "Steps")
 
 MODELS = {"City 3": False, "City 3 \N{EM DASH} low step": False, "Volt S": True, 'Volt 28"': True}
-"""Model to whether it is electric; a quote means inches."""
+"""By model, whether it is electric. The quote in a name means inches."""
 
 PLANS = ("annual", "monthly", "pay as you go", "student", "staff")
 

@@ -23,7 +23,7 @@ _TXN = "CDC_TXN-"
 
 
 def stream_of(table: str, settings: DmsWriterSettings) -> str:
-    """The stream of the table: the tables whose changes share a file."""
+    """The name of the table's stream. The tables of a stream share each file of changes."""
     return TRANSACTIONS if settings.preserve_transactions else table
 
 

@@ -51,9 +51,10 @@ class DmsLayout:
     def full_load(
         self, rows: Sequence[tuple[Stored, ...]], first_transfer: datetime, interval: timedelta
     ) -> FileContent:
-        """Rows of a LOAD file, each stamped with the time of its own transfer, `interval` after the previous one."""
+        """Rows of a LOAD file. Each is stamped with the time of its own transfer, `interval` after the previous one."""
         op: tuple[Stored, ...] = ("I",) if self._settings.include_op_for_full_load else ()
-        # Empty in real CSV files, although the endpoint has a null value: DMS computes it, the source does not send it.
+        # In real CSV files it is empty, although the endpoint has a null value: DMS computes it, the source does not
+        # send it.
         sequence: tuple[Stored, ...] = ()
         if self._sequenced:
             sequence = ("",) if self._settings.data_format == "csv" else (None,)

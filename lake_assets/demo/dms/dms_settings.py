@@ -34,9 +34,9 @@ class DmsWriterSettings:
     """The columns of a D besides its key: none (a PostgreSQL source), or the whole row (REPLICA IDENTITY FULL)."""
     include_op_for_full_load: bool = True
     preserve_transactions: bool = False
-    """Changes of all tables go to one file in the order of their commits, CSV whatever data_format is."""
+    """Changes of all tables go to one file in the order of their commits; that file is CSV whatever data_format is."""
     cdc_path: str | None = None
-    """Where those files go, below the location."""
+    """The folder of these files, below the location."""
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -67,7 +67,8 @@ class DmsWriterSettings:
         return "csv.gz" if self.compression == "gzip" else "csv"
 
     def to_json(self) -> dict[str, Any]:
-        """For the source database, so that a live feed continues with the settings of its history."""
+        """The settings for the source database, which keeps them: a live feed continues with the settings of its
+        history."""
         return asdict(self)
 
     @classmethod

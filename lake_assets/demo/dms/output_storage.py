@@ -33,7 +33,7 @@ class LocalStorage:
     def write(self, key: str, data: bytes) -> None:
         path = self._folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Hidden, so that it does not count as a DMS file; every attempt uses the same name, so that kills leave one.
+        # Hidden, so that it does not count as a DMS file. Every attempt uses the same name, so kills leave at most one.
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_bytes(data)
         unfinished.replace(path)

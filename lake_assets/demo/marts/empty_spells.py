@@ -34,7 +34,7 @@ def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
 
 def rack_states(status_changes: DataFrame) -> DataFrame:
     """Each station's states as `station_id`, `since` and `next` (NULL for the last one), `known` (false while it is
-    deleted), `bikes_available`, `docks_available`; of a commit the last one."""
+    deleted), `bikes_available`, `docks_available`. A commit counts with its last state."""
     # Without a sequence column, the changes of one commit have no order: the one with the most bikes is last, so that
     # every computation gives the same result.
     in_time = Window.partitionBy("station_id").orderBy("_commit_ts", "_sequence", "bikes_available")
@@ -80,4 +80,4 @@ class RackSettings(BaseModel):
     empty_rack_limit_minutes: int = Field(default=30, gt=0)
     """How long a rack may stay empty."""
     empty_rack_close_share: float = Field(default=0.7, ge=0, le=1)
-    """Share of the limit from which on a rack is `close`."""
+    """The share of the limit from which on a rack is `close`."""

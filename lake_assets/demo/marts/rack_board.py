@@ -25,9 +25,9 @@ from lake_assets.words import span
 
 STATIONS, STATUS = "silver_bikeshare.stations", "silver_bikeshare.station_status"
 WIDTH, MARGIN = 1000, 30
-"""Of the map, in units of its SVG."""
+"""The map's width and margin, in units of its SVG."""
 MOST_LABELS = 12
-"""Names on the map, of the most urgent racks: more would cover each other."""
+"""The most names on the map, those of the most urgent racks: more would cover each other."""
 TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
 TEMPLATES.filters["span"] = span
 
@@ -103,7 +103,7 @@ def _rack(
     settings: RackSettings,
     now: datetime,
 ) -> Rack:
-    # As in the mart, the current table decides which racks are empty, and the mart only since when.
+    # As in the mart, the current table decides which racks are empty, and the mart's row only since when.
     since = spell["empty_since"] if spell is not None and bikes == 0 else None
     limit = timedelta(minutes=settings.empty_rack_limit_minutes)
     if bikes > 0:

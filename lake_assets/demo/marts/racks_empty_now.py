@@ -16,7 +16,7 @@ def compute(request: MartRequest) -> DataFrame:
     settings = RackSettings.model_validate(request.settings)
     limit = settings.empty_rack_limit_minutes
     close = settings.empty_rack_close_share * limit
-    # The current table decides which racks are empty, and the change log only since when: the two are applied in
+    # The current table decides which racks are empty, and the change log only since when. The two tables are applied in
     # separate commits, and a rack that has been refilled must not be shown.
     empty = request.inputs["status"].filter("bikes_available = 0").select("station_id", "docks_available")
     spells = empty_spells(request.inputs["status_changes"], request.now).filter("open")

@@ -1,7 +1,7 @@
 """Empty racks that will be in breach of the empty-rack limit soon: where to bring bikes next.
 
-Of the racks that are empty now (`racks_empty_now.py`). A row has the time of the breach, not the minutes left: it does
-not change while time passes.
+The racks are among those that are empty now (`racks_empty_now.py`). A row has the time of the breach, not the minutes
+left: the time does not change while the minutes pass.
 """
 
 from datetime import timedelta

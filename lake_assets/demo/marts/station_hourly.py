@@ -13,7 +13,8 @@ from lake_assets.gold.periods.grain import Grain
 
 
 def compute(request: MartRequest) -> DataFrame:
-    """One row per station and hour of which some time is known: none before its first state, or while it is deleted."""
+    """One row per station and hour of which some time is known. There is none before the station's first state, or
+    while it is deleted."""
     first, end = (F.lit(moment.isoformat()).cast("timestamp") for moment in request.window)
     hour = F.expr("INTERVAL 1 HOUR")
     states = rack_states(request.inputs["status_changes"]).filter("known")

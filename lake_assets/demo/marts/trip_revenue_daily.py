@@ -1,7 +1,7 @@
 """Revenue of finished trips, by day and district.
 
-A trip counts on the day it ended (UTC), when its fare is known, in the district it started from as that station's
-district is at present.
+A trip counts on the day it ended (UTC), because its fare is known then. It counts in the present district of the
+station where it started.
 """
 
 from pyspark.sql import DataFrame
@@ -23,7 +23,7 @@ def compute(request: MartRequest) -> DataFrame:
         .agg(
             F.count(F.lit(1)).alias("trips"),
             F.coalesce(F.sum("fare"), F.lit(0)).cast("decimal(14,2)").alias("revenue"),
-            # A sum of doubles depends on their order, and a recomputed day must not differ.
+            # A sum of doubles depends on their order, and a recomputed day must give the same sum.
             F.coalesce(
                 F.sum(F.col("distance_km").try_cast("decimal(18,6)")).cast("double"), F.lit(0.0)
             ).alias("distance_km"),

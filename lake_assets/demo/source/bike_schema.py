@@ -26,7 +26,7 @@ class Column:
 
     @cached_property
     def precision_and_scale(self) -> tuple[int, int]:
-        """Of a decimal column. Raises ValueError for any other type."""
+        """Precision and scale of a decimal column. Raises ValueError for any other type."""
         if not self.type.startswith("decimal("):
             raise ValueError(f"column {self.name} is {self.type}, not a decimal")
         precision, scale = self.type.removeprefix("decimal(").removesuffix(")").split(",")

@@ -135,7 +135,7 @@ class SourceDatabase:
         return self.connection.execute(self._tables[table].select_sql)
 
     def insert_initial(self, table: str, rows: Sequence[Row]) -> None:
-        """Rows that exist before the history starts: no commit, no change."""
+        """Inserts rows that exist before the history starts: they have no commit and make no change."""
         access = self._tables[table]
         self._begin()
         self.connection.executemany(access.insert_sql, map(access.codec.encode, rows))
@@ -146,7 +146,7 @@ class SourceDatabase:
         return default if found is None else json.loads(found[0])
 
     def set_state(self, name: str, value: Any) -> None:
-        """Takes part in the running SQLite transaction, if there is one."""
+        """Keeps a value for a later process. Takes part in the running SQLite transaction, if there is one."""
         self.connection.execute("INSERT OR REPLACE INTO _state VALUES (?, ?)", (name, json.dumps(value)))
 
     def next_id(self, kind: str, *, first: int = 1) -> int:
@@ -173,7 +173,7 @@ class SourceDatabase:
         self.connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Unsaved transactions are rolled back by SQLite."""
+        """Closes the database. SQLite rolls back unsaved transactions."""
         self.connection.close()
 
     def _begin(self) -> None:

@@ -56,14 +56,16 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def encoder(type_name: str) -> Callable[[Any], Stored] | None:
-    """Python value to stored value for a column type; None where they are the same. NULL is the caller's."""
+    """The function from a Python value to the stored value of a column type; None if they are the same. The caller
+    handles NULL."""
     if type_name.startswith("decimal("):
         return _decimal_text
     return _ENCODERS.get(type_name)
 
 
 def decoder(type_name: str) -> Callable[[Any], Any] | None:
-    """Stored value to Python value (timestamps in UTC) for a column type; None where they are the same."""
+    """The function from a stored value to the Python value (timestamps in UTC) of a column type; None if they are the
+    same."""
     if type_name.startswith("decimal("):
         return Decimal
     return _DECODERS.get(type_name)

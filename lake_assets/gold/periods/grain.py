@@ -81,15 +81,15 @@ def between(grain: Grain, first: Period, last: Period) -> list[Period]:
 
 def hull(grain: Grain, periods: Iterable[Period], now: Period) -> Periods:
     """Every period from the first to the last one, both included. Markers (see `span`) are included, but not the
-    millions of days up to them."""
+    millions of days between them and the other periods."""
     given = frozenset(periods)
     ends = span(given, now)
     return given | frozenset(between(grain, min(ends), max(ends)) if ends else ())
 
 
 def span(periods: Iterable[Period], now: Period) -> Periods:
-    """The first and the last of the periods. One more than a century before `now` or a year after it is a marker such
-    as 9999-12-31, not a date, and does not count."""
+    """The first and the last of the periods. A period more than a century before `now` or a year after it does not
+    count: it is a marker such as 9999-12-31, not a date."""
     inside = [period for period in periods if now - CENTURY <= period <= now + YEAR]
     return frozenset((min(inside), max(inside)) if inside else ())
 

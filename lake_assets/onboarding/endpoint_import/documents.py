@@ -167,7 +167,7 @@ def _rules(mappings: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], 
 
 
 def _embedded(value: Any, where: str) -> Mapping[str, Any]:
-    """The API returns these documents as strings; edited files have them as JSON objects."""
+    """The document in the value: the API returns it as a string, and edited files have it as a JSON object."""
     parsed = _json(value, where) if isinstance(value, str) else value
     if not isinstance(parsed, dict):
         raise DocumentError(f"{where} is not a JSON object.")

@@ -3,8 +3,8 @@
 Here: whether a setting belongs to the source or to a table, and the text with its comments. Not here: reading the
 documents (`documents.py`), or what each setting means (`s3_settings.py`, `task_settings.py`, `table_mappings.py`).
 
-What the documents do not contain becomes a comment, or the word `undecided`, with which no lake opens: an invented
-type would look like a known one.
+What the documents do not contain becomes a comment or the word `undecided`, because an invented type would look like a
+known one. No lake opens with that word.
 """
 
 import json
@@ -118,7 +118,7 @@ def _order_added_columns(draft: TableDraft) -> None:
 
 
 def _common(drafts: Sequence[TableDraft]) -> dict[str, Any]:
-    """The settings common to all tables that a pattern selects; without a pattern, to all tables."""
+    """The settings that all tables selected by a pattern have in common; without a pattern, those of all tables."""
     of_all = [draft for draft in drafts if draft.pattern] or drafts
     if not of_all:
         return {}

@@ -32,8 +32,8 @@ def location(endpoint: Endpoint) -> str:
 
 
 def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
-    """The settings of `dms:` by their names there, and notes about undecided ones. Raises DocumentError for an invalid
-    value."""
+    """The settings of `dms:` by their names in lake.yaml, and notes about undecided ones. Raises DocumentError for an
+    invalid value."""
     settings, notes = _merged(endpoint)
     found: dict[str, Any] = {}
     for name, convert in _MEANINGS.items():
@@ -156,5 +156,5 @@ _MEANINGS: Mapping[str, Callable[[Any], Any]] = {
     "CsvDelimiter": _unescaped,
     "CsvRowDelimiter": _unescaped,
 }
-"""By setting with the same name in lake.yaml (in snake case), the function that converts its value."""
+"""The functions that convert values, by setting. Each setting has the same name in lake.yaml, in snake case."""
 _KNOWN = {name.lower(): name for name in (*_MEANINGS, *_OTHER, *_WITHOUT_EFFECT)}

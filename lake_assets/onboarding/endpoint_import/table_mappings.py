@@ -56,7 +56,7 @@ def table_drafts(rules: Sequence[Rule]) -> list[TableDraft]:
 
 
 def _named(rules: Sequence[Rule], included: Sequence[Rule]) -> Iterator[tuple[str, str]]:
-    """Tables that a rule names and a pattern selects."""
+    """The tables that one rule names and a pattern of another selects."""
     for rule in rules:
         locator = _locator(rule)
         if rule.get("rule-type") != "selection" and all(map(_is_name, locator)):

@@ -11,7 +11,7 @@ from lake_assets.onboarding.endpoint_import.documents import Task
 
 
 def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
-    """The settings of `dms:` by their names there, and notes about undecided ones."""
+    """The settings of `dms:` by their names in lake.yaml, and notes about undecided ones."""
     found: dict[str, Any] = {}
     notes: list[str] = []
     target = _section(task.settings, "TargetMetadata")

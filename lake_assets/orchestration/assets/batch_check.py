@@ -29,8 +29,8 @@ def batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
             return dg.AssetCheckResult(passed=True)
         metadata = {table: dg.MetadataValue.text(message) for table, message in failed.items()}
         others = f"{many(len(failed), 'table')} failed; the others were applied."
-        # Logged, and the step fails by the tables' own errors: of a failed check that is returned, Dagster says only
-        # that a blocking check failed, and the reader would have to find the check to learn why.
+        # The evaluation is logged, and the step fails with the tables' own errors. If the check were returned, Dagster
+        # would say only that a blocking check failed, and the reader would have to find the check to learn why.
         evaluation = dg.AssetCheckEvaluation(
             asset_key=batch,
             check_name=BATCH_CHECK,
@@ -46,8 +46,8 @@ def batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
 
 
 def _failed_tables(instance: dg.DagsterInstance, run_id: str, batch: dg.AssetKey) -> dict[str, str]:
-    """The failures of this run, since another run may have ended later. When the check is executed without its asset,
-    those of the newest run."""
+    """By table, why it failed in this run: another run may have ended later. If the check is executed without its
+    asset, the newest run counts."""
     own = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
     entries = [record.event_log_entry for record in own.records if record.asset_key == batch]
     entry = entries[-1] if entries else instance.get_latest_materialization_event(batch)

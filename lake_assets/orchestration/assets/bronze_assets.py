@@ -26,7 +26,7 @@ LAST_OFFSET = "last_offset"
 
 
 def bronze_specs(lake: LakeConfig, first: FirstPeriods) -> list[dg.AssetSpec]:
-    """An external asset per table: its partitions are the days on which its files were written by DMS (UTC)."""
+    """One external asset per table. Its partitions are the days (UTC) on which DMS wrote its files."""
     return [
         dg.AssetSpec(
             key=bronze_key(name, source, table),
@@ -58,13 +58,14 @@ def capture_day(file: LoggedFile) -> str:
 def landed_events(
     lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile], days: DayTotals
 ) -> list[dg.AssetMaterialization]:
-    """One event per table and day for newly logged files: files, rows and bytes of the whole day so far, since the UI
-    shows a partition's newest event; and the number, the rows, the first and the last key of the new files.
+    """One event per table and day of the newly logged files. It has the files, rows and bytes of the whole day so far,
+    because the UI shows a partition's newest event; and of the new files the number, the rows, the first and the last
+    key.
 
     Tables that lake.yaml does not name get no event, though the log has their shares of transaction files. Rows are
-    counted in the files; `files_uncounted` is the number of files that the scan did not count because of their size.
-    The event with a table's highest offset is the last one, so that after a death between two events the remaining
-    ones can be reported (`bronze_reports.py`).
+    counted in the files; `files_uncounted` is the number of files that the scan did not count because of their size. A
+    table's last event has its highest offset: if the process dies between two events, the next one can report the
+    remaining ones (`bronze_reports.py`).
     """
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)

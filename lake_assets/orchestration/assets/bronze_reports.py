@@ -16,9 +16,9 @@ from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime
 
 MOST_EVENTS = 200
-"""For one tick: Dagster takes 10 ms an event, and the tick's run requests wait for its events."""
+"""The most events of one tick. Dagster takes 10 ms for each, and the tick's run requests wait for them."""
 RECENT = 10
-"""The newest materializations searched for an offset: those reported by hand in the UI have none."""
+"""How many of the newest materializations are searched for an offset: those reported by hand in the UI have none."""
 
 
 class UnreportedFiles:

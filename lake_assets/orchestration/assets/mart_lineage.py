@@ -43,7 +43,7 @@ def derived_lineage(catalog: str, mart: Mart, frame: DataFrame) -> Lineage:
 
 
 def recorded_lineage(instance: dg.DagsterInstance, key: dg.AssetKey, code_version: str | None) -> Lineage:
-    """That of the newest materialization, if the same code computed it."""
+    """The lineage of the newest materialization; nothing if other code computed it."""
     if code_version is None or code_version != instance.get_latest_materialization_code_versions([key])[key]:
         return {}
     event = instance.get_latest_materialization_event(key)

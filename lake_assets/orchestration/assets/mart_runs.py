@@ -58,7 +58,7 @@ def mart_work(
     first: FirstPeriods | None = None,
 ) -> MartWork:
     """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out. `first`:
-    where the partitions begin, by default those of a run."""
+    where the partitions begin, by default as in a run."""
     first = first or FirstPeriods.any(runtime.lake)
     by_periods: dict[tuple[Grain, tuple[Period, Period] | None], list[str]] = {}
     outside: set[date] = set()
@@ -85,13 +85,13 @@ def mart_work(
 
 
 def _turn(run: MartRun) -> tuple[bool, datetime, Grain]:
-    """Unpartitioned marts are first: they show the present."""
+    """The order of the runs. Unpartitioned marts come first, because they show the present."""
     return run.periods is not None, beginning(run.periods[0] if run.periods else date.min), run.grain
 
 
 def within_partitions(periods: Sequence[Period], grain: Grain, first: Period) -> list[Period]:
-    """The periods that have a partition if `first` is the first one: one unknown partition would fail a whole sensor
-    tick."""
+    """The periods that have a partition, if partitions begin with `first`. One unknown partition would fail a whole
+    sensor tick."""
     last = time_partitions(grain, first).get_last_partition_key()
     if last is None:
         return []

@@ -4,8 +4,8 @@ Here: specs, and the events of a step that applies many tables side by side. Not
 (`silver/apply/engine.py`).
 
 One step applies many tables, because they share one Spark session and one process start. A failing table must not stop
-the others: raising would stop every table's marts, so the step yields no output for it and logs its failed blocking
-check, and a check of the batch asset fails the run.
+the others, and an error that the step raises would stop every table's marts. So the step yields no output for the
+failing table and logs its failed blocking check. A check of the batch asset then fails the run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -195,9 +195,9 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
 def _log_checks(
     context: dg.AssetExecutionContext, evaluations: Sequence[dg.AssetCheckEvaluation], *, applied: bool
 ) -> None:
-    """Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the materialization
-    of a table that failed after a batch would let marts be computed from it. `applied`: whether this run has applied
-    a batch of their table."""
+    """Logs the evaluations: a failed blocking check that is yielded would stop the whole step. The materialization of a
+    table that failed after a batch is logged for a similar reason: if it were yielded, marts would be computed from the
+    table. `applied`: whether this run has applied a batch of their table."""
     own = context.run.run_id
     newest = newest_executions(context.instance, [evaluation.asset_check_key for evaluation in evaluations])
     for evaluation in evaluations:
@@ -206,12 +206,12 @@ def _log_checks(
             evaluation = of_newest_materialization(context.instance, evaluation) or evaluation
         context.log_event(evaluation)
         if run_id != own:
-            # Dagster would show what was evaluated since this run began.
+            # Another run has evaluated the check since this run began, and Dagster would go on showing that evaluation.
             context.instance.report_runless_asset_event(evaluation)
 
 
 def _is_wanted_below(context: dg.AssetExecutionContext) -> bool:
-    """Whether a user has started the run for other assets, too, which are to be computed even if nothing is pending."""
+    """Whether a user has started the run for other assets, too. They are to be computed even if nothing is pending."""
     selected = context.run.asset_selection
     if SCOPE in context.run.tags:
         return False

@@ -44,7 +44,7 @@ SHOWN = {
     "schema_changes",
     "seconds",
 }
-"""What a materialization shows at once, where it is not zero."""
+"""The figures that a materialization shows at once, unless they are zero."""
 
 
 def state_metadata(position: Position) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def state_metadata(position: Position) -> dict[str, Any]:
 
 
 def turn_events(runtime: LakeRuntime, result: TableResult, now: datetime) -> Iterator[Event]:
-    """All events of a table's turn, in order; `now` is UTC. Without a materialization if nothing was applied."""
+    """All events of a table's turn, in order; `now` is UTC. There is no materialization if nothing was applied."""
     target = result.target
     logged = runtime.file_log.files(target.source, target.table)
     yield from schema_observations(result)

@@ -1,8 +1,8 @@
-"""Dagster's versions of what is computed outside of a step, by which the UI tells what is stale.
+"""Dagster's data versions of what is computed outside of a step. The UI tells by them what is stale.
 
-A step's materialization has them from Dagster; one that is reported has only those in its tags. Here: these tags, and
-the version of a silver table. Not here: which marts the lake computes again (`gold/view.py`), for which Dagster's
-history does not matter.
+Dagster adds versions to the materialization of a step. A materialization that is only reported has no versions but
+those in its tags. Here: these tags, and the version of a silver table. Not here: which marts the lake computes again,
+which does not depend on Dagster's history (`gold/view.py`).
 """
 
 import dagster as dg
@@ -16,23 +16,24 @@ from lake_assets.silver.table.position import Position
 CODE, DATA = "dagster/code_version", "dagster/data_version"
 INPUT, INPUT_EVENT = "dagster/input_data_version", "dagster/input_event_pointer"
 UNVERSIONED, MISSING = "INITIAL", "NULL"
-"""What Dagster takes for the version of an event without one, and of an asset without an event."""
+"""Dagster's version of an event that names none, and of an asset without an event."""
 
 
 def silver_version(position: Position) -> dg.DataVersion:
-    """The version of a table at this position, in a step, too: Dagster's own would be new in each run, and make marts
-    stale for which nothing has changed."""
+    """The version of a table at this position. Steps set it, too: Dagster's own version would be new in each run, and
+    make marts stale although nothing has changed."""
     return dg.DataVersion(str(position.snapshot_id))
 
 
 def silver_versions(position: Position) -> dict[str, str]:
-    """The tags of an event of a table at this position. Without them Dagster would take every such event for the same
-    data."""
+    """The tags of an event of a table at this position. Without them, Dagster would assume that all such events have
+    the same data."""
     return {DATA: silver_version(position).value}
 
 
 def mart_versions(instance: dg.DagsterInstance, mart: Mart) -> dict[str, str]:
-    """The tags of an event of the mart: computed by the present code, from the newest rows that are reported."""
+    """The tags of an event of the mart. They say that the present code computed it from the newest reported rows of
+    silver."""
     version = code_version(mart)
     if version is None:
         return {}

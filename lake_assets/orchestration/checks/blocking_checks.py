@@ -1,7 +1,7 @@
 """The blocking checks that hold a mart: those of the silver tables that it reads, and of these tables' bronze.
 
-Here: which of them fail. Not here: what a held mart means in each kind of run (the callers). A mart reads no mart, so
-that a blocking check of a mart holds none; Dagster holds the assets of the user that read it.
+Here: which of them fail. Not here: what a held mart means in each kind of run (the callers). No mart reads a mart, so a
+blocking check of a mart holds no mart. Dagster holds the user's assets that read it.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ def failed_inputs(
     batch_checks: Sequence[str] = BLOCKING,
 ) -> list[str]:
     """The blocking checks of the mart's inputs that failed when last evaluated, as `asset: check`. `repository`: the
-    definitions that the lake was merged with, whose other checks count too, also when they could not be evaluated.
-    `batch_checks`: those of a batch that count. A turn that breaks off publishes nothing that they have not passed."""
+    definitions that the lake was merged with; their other checks count too, also when they could not be evaluated.
+    `batch_checks`: which checks of a batch count. A turn that breaks off publishes nothing that has not passed them."""
     tables = silver_keys(mart)
     of_batch = [dg.AssetCheckKey(key, name) for key in tables for name in batch_checks]
     others = _other_blocking_checks(repository, tables)
@@ -49,9 +49,9 @@ def failed_when_evaluated(
     checks: Sequence[DataCheck],
     inputs: Sequence[Target],
 ) -> list[str]:
-    """The blocking checks of lake.yaml that fail for these silver tables or their bronze, as `asset: check`. Each is
-    evaluated, and the evaluation reported, unless it has passed in a command with the tables as they are now.
-    One that reads no rows depends on the time, and is always evaluated."""
+    """The blocking checks of lake.yaml that fail for these silver tables or their bronze, as `asset: check`. Evaluates
+    each check and reports the evaluation, unless the check has passed in a command with the tables as they are now. A
+    check that reads no rows depends on the time, so it is always evaluated."""
     failed = []
     for check in checks:
         if not check.settings.blocking or check.warns:
@@ -72,9 +72,9 @@ def failed_when_evaluated(
 def failed_in_dagster(
     runtime: LakeRuntime, instance: dg.DagsterInstance, inputs: Sequence[Target]
 ) -> list[str]:
-    """The blocking checks of the user on these silver tables or their bronze that failed or could not be evaluated, by
-    Dagster's history: a command does not know the definitions that the lake was merged with, so that a check without
-    any evaluation does not count."""
+    """The user's blocking checks on these silver tables or their bronze that failed or could not be evaluated, by
+    Dagster's history. A command does not know the definitions that the lake was merged with, so a check that was never
+    evaluated does not count."""
     assets = {dg.AssetKey(key) for target in inputs for key in _asset_keys(runtime, target)}
     newest = latest_evaluations(instance, evaluated_checks(instance, sorted(assets)) or [], broken_off=True)
     return [
@@ -86,13 +86,13 @@ def failed_in_dagster(
 
 
 def _asset_keys(runtime: LakeRuntime, target: Target) -> tuple[tuple[str, ...], ...]:
-    """The asset of the silver table, and that of the files which it is made of."""
+    """The keys of the silver table's asset and of the asset of its files."""
     landed = bronze_key(target.source, runtime.lake.sources[target.source], target.table)
     return target.asset_key, tuple(landed.path)
 
 
 def _snapshots(runtime: LakeRuntime, tables: Sequence[Target]) -> str:
-    """What the tables are now. Not times: a commit's is older than its publication."""
+    """The tables' current snapshots. Not their times: a commit is older than its publication."""
     heads = [current_snapshot(load_table(runtime.catalog, target.identifier)) for target in tables]
     return ", ".join(str(head and head.snapshot_id) for head in heads)
 
@@ -109,7 +109,7 @@ def _blocks(evaluation: CheckExecution) -> bool:
 def _other_blocking_checks(
     repository: dg.RepositoryDefinition | None, tables: Sequence[dg.AssetKey]
 ) -> list[dg.AssetCheckKey]:
-    """The blocking checks of lake.yaml and of the user on these silver tables, and on what they are made of."""
+    """The blocking checks of lake.yaml and of the user on these silver tables and on the assets that they depend on."""
     if repository is None:
         return []
     graph = repository.asset_graph

@@ -1,7 +1,7 @@
 """The history of a check in Dagster's storage.
 
-Here: reading evaluations. Not here: making them. The only module that uses Dagster's record of a check execution, which
-has no public name, and its storage.
+Here: reading evaluations. Not here: making them. No other module uses Dagster's storage of check executions, or their
+record, which has no public name.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,9 @@ OUTCOME = {"SUCCEEDED": True, "FAILED": False}
 """Whether the check passed, by the name of the execution's status."""
 
 STATE = "state"
-"""The metadata key under which each evaluation of a check on a schedule has its sentence, which is also its
-description."""
+"""The metadata key of an evaluation's sentence, for checks on a schedule. The description is the same sentence."""
 SNAPSHOTS = "snapshots"
-"""The metadata key under which a command's evaluation has what the tables were before it."""
+"""The metadata key of the tables' snapshots before a command's evaluation."""
 PROBLEMS = ("error", "problem")
 """Metadata keys under which a failed evaluation has its reason."""
 
@@ -78,9 +77,9 @@ def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
 def latest_evaluations(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey], *, broken_off: bool = False
 ) -> dict[dg.AssetCheckKey, CheckExecution]:
-    """As `latest_evaluation` for each of the checks, by one query for most of them. `broken_off`: an execution that
-    began and ended without an evaluation counts, too, and the newest one is the last that ended, not the last that was
-    planned: a user's checks are executed by runs side by side."""
+    """The `latest_evaluation` of each check, by one query for most of them. `broken_off`: an execution that began and
+    ended without an evaluation counts, too. The newest is then the last that ended, not the last that was planned,
+    because a user's checks are executed by runs side by side."""
     if broken_off:
         ended = {check: _last_ended(instance, check) for check in checks}
         return {check: last for check, last in ended.items() if last is not None}
@@ -98,15 +97,15 @@ def latest_evaluations(
 def newest_executions(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
 ) -> dict[dg.AssetCheckKey, tuple[str, int]]:
-    """The run and the number of each check's execution that Dagster shows, whether it has evaluated the check or not.
-    Dagster keeps one execution of a check for each run, in the order in which they were planned."""
+    """By check, the run and the number of the execution that Dagster shows, whether the check was evaluated in it or
+    not. Dagster keeps one execution of a check for each run, in the order in which they were planned."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
     return {check: (record.run_id, record.id) for check, record in records.items()}
 
 
 def _last_ended(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckExecution | None:
-    """The last execution that was evaluated or broke off. Of one that broke off, what only an evaluation says of the
-    check is that of the last evaluation."""
+    """The last execution that was evaluated or broke off. For one that broke off, what only an evaluation can say is
+    taken from the last evaluation."""
     records = instance.event_log_storage.get_asset_check_execution_history(check, limit=DEPTH)
     evaluated = [_evaluation(instance, record) for record in records if record.status.name in OUTCOME]
     last = max(evaluated, key=lambda one: one.at) if evaluated else latest_evaluation(instance, check)
@@ -119,8 +118,9 @@ def _last_ended(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckE
 
 
 def _broke_off_at(instance: dg.DagsterInstance, record: Any) -> float | None:
-    """When the step of an execution without an evaluation, which had begun, ended without success; None if it did not.
-    One that has not begun says nothing: the run was canceled or died before, or an earlier step of it failed."""
+    """When an execution without an evaluation broke off: its step had begun and ended without success. None if it did
+    not. An execution that had not begun says nothing: the run was canceled or died before, or an earlier step
+    failed."""
     run = instance.get_run_by_id(record.run_id)
     if run is None or record.event is None or record.event.step_key is None:
         return None
@@ -171,6 +171,7 @@ def _evaluated_at(instance: dg.DagsterInstance, record: Any) -> float:
     run = instance.get_run_record_by_id(record.run_id) if record.run_id else None
     if run is None:
         return float(record.create_timestamp)
-    # Nor the end of a run that died, which is when its death was detected: its tables have waited long enough by then.
+    # Nor the end of a run that died: that is when its death was detected, and its tables have waited long enough by
+    # then.
     beat = run.dagster_run.tags.get(HEARTBEAT)
     return float(beat or run.end_time or record.create_timestamp)

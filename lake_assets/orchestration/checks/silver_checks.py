@@ -104,7 +104,8 @@ def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
 
 def state_evaluation(state: TableState, last: CheckExecution | None) -> dg.AssetCheckEvaluation:
     """`applied`, evaluated without a turn: fails while the table is stopped. Files that wait to be applied do not stop
-    it. `last`: the newest evaluation of the check; a failure holds while the batch that failed may still be pending."""
+    it. `last`: the newest evaluation of the check; a failure still counts while the batch that failed may be
+    pending."""
     error = state.stop
     if error is None and (failed := _unresolved(state, last)) is not None:
         error = LakeError(failed.problem or "The last turn failed; its run says why.")

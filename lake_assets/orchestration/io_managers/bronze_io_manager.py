@@ -27,8 +27,8 @@ class BronzeIOManager(dg.IOManager):
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
     (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types, masked as in
-    silver; of a table with masks, a row that cannot be used has none of their values. Days without a file have no rows.
-    Only logged files are read; the sensor or `lake-assets sync` logs them.
+    silver. If the table has masks, these columns are NULL in a row that cannot be used. Days without a file have no
+    rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:

@@ -53,9 +53,9 @@ SHOWN = (
     "source_now",
     "days_still_pending",
 )
-"""What a materialization shows at once."""
+"""The figures that a materialization shows at once."""
 SHOW_ROWS = "lake/preview"
-"""Definition metadata: False, if events must show no rows of the table."""
+"""Definition metadata: False if events must show no rows of the table."""
 
 MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
@@ -65,13 +65,13 @@ class TableIOManager(dg.IOManager):
     """Stores an asset's rows in its Iceberg table, and loads tables for the parameters of assets.
 
     An asset returns a Spark DataFrame, or what PyArrow takes as a table: `pyarrow.Table`, `RecordBatchReader`, a
-    DataFrame of pandas or Polars, a relation of DuckDB. A partitioned asset overwrites exactly the run's partitions,
-    also with zero rows; an unpartitioned one is replaced whole; by its metadata `lake/write` it appends, upserts,
-    or writes the difference.
-    Either is one commit on main. Rows outside the run's partitions raise PartitionMismatch, and nothing is written.
+    DataFrame of pandas or Polars, a relation of DuckDB. The run of a partitioned asset overwrites exactly its
+    partitions, also with zero rows. An unpartitioned asset is replaced whole. The metadata `lake/write` makes it
+    append, upsert, or write the difference instead. Each way is one commit on main. Rows outside the run's partitions
+    raise PartitionMismatch, and nothing is written.
 
-    Marts read by `read`, because they need all of their inputs at the snapshots of one view. Where a mart is no step of
-    a run, as in the continuous run, it is stored by `store`.
+    Marts read by `read`, because they need all of their inputs at the snapshots of one view. A mart that is not a step
+    of its run, as in the continuous run, is stored by `store`.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
@@ -79,7 +79,7 @@ class TableIOManager(dg.IOManager):
         self._cuts = StepCuts(runtime)
 
     def read(self, identifier: str, snapshot_id: int | None, *, few_rows: bool = False) -> DataFrame:
-        """The table `identifier` at a snapshot; at its head for None. Frames are joined only with others of the same
+        """The table `identifier` at a snapshot; at its head for None. Join a frame only with frames of the same
         `few_rows`: see `SparkSessions.root`."""
         return table_frame(self._runtime, identifier, snapshot_id, few_rows=few_rows)
 
@@ -150,12 +150,12 @@ class TableIOManager(dg.IOManager):
 
 
 def _count_partitions(context: dg.OutputContext, table: Table, snapshot_id: int, *, whole: bool) -> None:
-    """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's. Without `whole`, some
-    partitions were left to another run, so that nothing is known of those without rows."""
+    """Reports the rows of each of the run's partitions, if Iceberg's partitions are Dagster's. Without `whole`, some
+    partitions were left to another run, so it is unknown which partitions have no rows."""
     keys = set(context.asset_partition_keys)
     counts = added_by_partition(table, snapshot_id)
     if counts is None or not set(counts) <= keys:
-        return  # Iceberg's partitions are others
+        return  # Iceberg's partitions are not Dagster's
     for key in keys if whole else counts:
         rows = {"dagster/partition_row_count": counts.get(key, 0)}
         context.step_context.add_asset_metadata(rows, context.asset_key, key)
@@ -198,7 +198,7 @@ class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
     """The IO manager for a project without a lake: only a catalog, and Spark.
 
     `catalog` and `spark` are the sections of these names in lake.yaml. `${NAME}` in a value is an environment variable:
-    Dagster's UI shows the configuration, so that no secret may be in it. Relative paths count from the working
+    the configuration must have no secret, because Dagster's UI shows it. Relative paths count from the working
     directory. See `TableIOManager`.
     """
 

@@ -18,7 +18,7 @@ _SIGNED = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
 }
-"""The types that hold all values of those that Spark and Iceberg do not have."""
+"""By Arrow type that neither Spark nor Iceberg has, a type that holds all of its values."""
 _UNSTORABLE = re.compile(r"\b(time\(|interval )")
 """In Spark's name of a column's type: a type that Spark has, but cannot write to an Iceberg table."""
 

@@ -48,7 +48,7 @@ def partition_by(
 
 
 def own_transforms(partitions: PartitionRows | None, kinds: Mapping[str, str]) -> list[str]:
-    """The transforms by which Iceberg's partitions are Dagster's."""
+    """The transforms with which Iceberg's partitions are the same as Dagster's."""
     return [] if partitions is None else [_transform(rows, kinds) for rows in partitions.parts[0]]
 
 
@@ -100,7 +100,8 @@ def _rows(definition: dg.PartitionsDefinition[Any], column: str, keys: Iterable[
 def _parts_of_two(
     definition: dg.MultiPartitionsDefinition, columns: Mapping[str, str], keys: Iterable[str]
 ) -> list[list[ColumnRows]]:
-    """The rows of keys of two dimensions: one part for those that have the same keys of the second."""
+    """The rows of keys of two dimensions. Keys of the first dimension that come with the same keys of the second are
+    taken together."""
     first, second = definition.partitions_defs
     together: dict[str, set[str]] = {}
     for key in keys:

@@ -1,8 +1,8 @@
-"""The newest consistent cut as a step reads it: one for all of its inputs of a source, as long as the step runs.
+"""The newest consistent cut of a step: all of its inputs of a source are read at the same cut as long as the step runs.
 
-Tables are tagged one after the other, also while a step loads its inputs, and one that is behind lacks the newest tags:
-each at its own newest cut, they would not show the same transactions. Here: choosing the cut. Not here: reading at it
-(`table_values.py`), marts (`gold/at_cut.py`).
+Tables are tagged one after the other, also while a step loads its inputs, and a table that is behind lacks the newest
+tags. If each input were read at its own newest cut, they would not show the same transactions. Here: choosing the cut.
+Not here: reading at it (`table_values.py`), marts (`gold/at_cut.py`).
 """
 
 from collections.abc import Mapping, Sequence

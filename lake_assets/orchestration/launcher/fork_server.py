@@ -39,12 +39,12 @@ class WatchedFiles:
     """The files of the code location: `lake.yaml`, and every imported module that is not an installed package."""
 
     def __init__(self, began: int) -> None:
-        """`began`: a time before they were read, in nanoseconds since the epoch."""
+        """`began`: a time before the files were read, in nanoseconds since the epoch."""
         self._seen = self._now()
         self._changed_while_loading = any(at is not None and at >= began for at in self._seen.values())
 
     def changed(self) -> bool:
-        """Whether one of them has changed since it was read."""
+        """Whether a file has changed since it was read."""
         return self._changed_while_loading or self._now() != self._seen
 
     @staticmethod
@@ -64,7 +64,7 @@ def _modified(file: str) -> int | None:
 
 
 def serve(module: str) -> list[str] | None:
-    """Answers requests. Returns its arguments in each forked process, and None in the server at the end."""
+    """Answers requests. Returns a run's arguments in each forked process, and None in the server when it ends."""
     # Standard output carries the answers only; what any module prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -79,7 +79,7 @@ def serve(module: str) -> list[str] | None:
     while line := _line():
         request = json.loads(line)
         if "go" in request:
-            # None: an earlier server forked the process, which started when that server ended.
+            # None: an earlier server forked the process, and the process started when that server ended.
             if (end := waiting.pop(request["go"], None)) is not None:
                 os.close(end)
             continue

@@ -38,7 +38,8 @@ class WarmRunLauncher(DefaultRunLauncher):
     _servers: dict[tuple[str, str | None], "ForkServer"] = {}  # noqa: RUF012  (one set for the process)
 
     def launch_run(self, context: Any) -> None:
-        """Forks the run's process, or else starts it with Dagster's launcher, and raises what that raises."""
+        """Forks the run's process. If that is not possible, starts it with Dagster's launcher, and raises what that
+        raises."""
         run, found = context.dagster_run, forkable(self._instance, context)
         if found is None:
             super().launch_run(context)
@@ -103,7 +104,7 @@ class ForkServer:
         raise ValueError("the fork server is stale twice in a row, or cannot import the code location")
 
     def go(self, pid: int) -> None:
-        """Starts a forked process, which otherwise waits for some seconds."""
+        """Lets a forked process start its run at once; otherwise it waits for some seconds."""
         with self._lock, contextlib.suppress(OSError, ValueError):
             if self._process is not None and self._process.stdin is not None:
                 _write(self._process.stdin, {"go": pid})

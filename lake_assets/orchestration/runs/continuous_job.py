@@ -140,8 +140,8 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
 
 
 def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
-    """Continuous runs of the sources that have left the queue and have a heartbeat. Runs without one are declared
-    failed."""
+    """Continuous runs of the sources that have left the queue and have a heartbeat. Runs without a heartbeat are
+    declared failed."""
     if runtime.lake.automation.continuous is None:
         return []
     return [

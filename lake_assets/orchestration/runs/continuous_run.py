@@ -1,8 +1,8 @@
 """The continuous run: scans, applies and refreshes in rounds until it hands over.
 
 It does what a sensor's run does, with the same code, but without starting a process, a run and a Spark for each file.
-Its state is in the lake, so that a sensor's run beside it does no harm and its death loses nothing. Here: the rounds
-of one source, and their events for Dagster. Not here: the job and its sensor (`continuous_job.py`).
+Its state is in the lake: a sensor's run beside it does no harm, and its death loses nothing. Here: the rounds of one
+source, and their events for Dagster. Not here: the job and its sensor (`continuous_job.py`).
 """
 
 import logging
@@ -111,13 +111,13 @@ class Continuous:
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
         """By mart, the number of refreshes since the last report, and the newest metadata."""
         self._passed: dict[dg.AssetCheckKey, float] = {}
-        """By check that passed when it was last reported, when that was."""
+        """By check that passed in its last report, the time of that report."""
         self._reported: dict[dg.AssetCheckKey, tuple[str, int]] = {}
         """By check, the execution that Dagster showed after the last report."""
         self._shown: dict[dg.AssetCheckKey, tuple[str, int]] = {}
-        """By check, the execution that it shows before this one."""
+        """By check, the execution that Dagster shows before the present report."""
         self._held: dict[str, list[str]] = {}
-        """By mart that waits, the blocking checks that fail."""
+        """By waiting mart, the blocking checks that fail."""
         self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
@@ -197,8 +197,8 @@ class Continuous:
                 )
 
     def _move_on(self, results: Collection[TableResult]) -> None:
-        """Gives results their tables' present positions where another run has applied and reported more since: the
-        newest event is to show the table as it is."""
+        """Moves results to their tables' present positions if another run has applied and reported more since: the
+        newest event should show the table as it is."""
         reported = reported_positions(
             self._instance, [dg.AssetKey(result.target.asset_key) for result in results]
         )
@@ -208,7 +208,8 @@ class Continuous:
                 result.position = read_position(load_table(self._runtime.catalog, result.target.identifier))
 
     def _is_news(self, event: Event) -> bool:
-        """Whether Dagster needs the event: not a check that passes as it did in the same run, some minutes ago."""
+        """Whether Dagster needs the event: not if its check still passes and this run reported that within
+        PASSES_EVERY."""
         if not isinstance(event, dg.AssetCheckEvaluation):
             return True
         check, now = event.asset_check_key, time.monotonic()
@@ -221,8 +222,8 @@ class Continuous:
         return True
 
     def is_behind_another_run(self, event: Event) -> bool:
-        """Whether the event's check was executed outside of this run since this run did. Logged by this run, the
-        evaluation would be hidden: see `newest_executions`."""
+        """Whether the event's check was executed outside of this run since this run executed it. If this run logged the
+        evaluation, it would be hidden: see `newest_executions`."""
         if not isinstance(event, dg.AssetCheckEvaluation) or event.asset_check_key not in self._reported:
             return False
         run_id, _ = self._shown.get(event.asset_check_key, (self._run_id, 0))

@@ -16,8 +16,8 @@ from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import BACKFILL
 
 QUEUED = tuple(status for status in DagsterRunStatus if status.name in ("QUEUED", "SUSPENDED"))
-"""No process exists that could write a heartbeat, and the daemon that queues the runs also runs the sensors. By name,
-because Dagster 1.13.0 has no SUSPENDED."""
+"""In these statuses no process exists that could write a heartbeat, and the daemon that queues the runs also runs the
+sensors. They are found by name, because Dagster 1.13.0 has no SUSPENDED."""
 LAUNCHING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING)
 RUNNING = (DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
 
@@ -36,7 +36,8 @@ def assets_in_flight(
     *,
     backfills: bool = True,
 ) -> dict[dg.AssetKey, list[str]]:
-    """Those of `keys` that unfinished runs compute, with the runs' ids; `backfills`: whether runs of backfills count.
+    """The assets of `keys` that unfinished runs compute, with the runs' ids. `backfills`: whether runs of backfills
+    count.
 
     A run whose process is gone, or whose last sign of life is older than `heartbeat_timeout` seconds, is declared
     failed and left out: Dagster itself does not detect it.

@@ -20,8 +20,8 @@ from lake_assets.silver.table.targets import Target
 
 
 def can_share_run(mart: Mart, source: str) -> bool:
-    """Whether runs of the source can compute the mart. They cannot compute one at the consistent cut, which is known
-    only after the run."""
+    """Whether runs of the source can compute the mart. They cannot if it reads at the consistent cut, because the cut
+    is known only after the run."""
     return keeps_up(mart, source) and not mart.at_cut
 
 

@@ -1,7 +1,7 @@
 """Silver commits that Dagster has no event of.
 
 Here: comparing each table's position with its newest materialization, and clearing failures that are over. Not here:
-bronze (`orchestration/assets/bronze_reports.py`), whose every file is reported; of silver only the state is.
+bronze (`orchestration/assets/bronze_reports.py`). Every bronze file is reported; of a silver table, only its state.
 
 Events are missing when a run is killed between a commit and its event or fails after it has published, when another
 Dagster instance applies a table, or when Dagster's storage is deleted. The lake is right, but until the next file the

@@ -1,7 +1,7 @@
-"""Rows of marts that Dagster has no event of, or an event that names older inputs.
+"""Rows of marts for which Dagster has no event, or an event that names older inputs.
 
-Here: comparing what each mart's table has with what Dagster shows. Not here: silver (`missed_checks.py`), and an own
-asset's table, of which the lake does not know which partitions are computed.
+Here: comparing what each mart's table has with what Dagster shows. Not here: silver (`missed_checks.py`), and the
+tables of the user's own assets: the lake does not know which of their partitions are computed.
 
 Events are missing when a run is killed between a commit and its event, or when Dagster's storage is deleted. An event
 names older inputs when a run reads rows of silver that the continuous run has not reported yet. The rows are right, but
@@ -35,7 +35,7 @@ from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime
 
 MOST_EVENTS = 500
-"""Of one call, which has to end within the minute that Dagster gives a sensor."""
+"""The most events of one call: it has to end within the minute that Dagster gives a sensor."""
 
 
 class UnreportedMarts:
@@ -57,7 +57,7 @@ class UnreportedMarts:
     def _events(
         self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
     ) -> Iterator[dg.AssetMaterialization]:
-        # Before the tables are loaded: a mart that is not stale then has all rows that were reported before.
+        # Read before the tables are loaded: a mart that is then not stale has all rows that had been reported.
         versions = {mart.name: mart_versions(instance, mart) for mart in self._marts}
         loaded = LoadedTables(self._runtime.catalog)
         views = {mart.name: mart_view(loaded, mart, self._runtime.lake.gold) for mart in self._marts}
@@ -113,13 +113,13 @@ def _whole(
     event = instance.get_latest_materialization_event(_key(mart))
     known = event is not None and event.timestamp >= applied_at(rows).timestamp()
     told = _tags(event) if known else {}
-    # Of a mart at the consistent cut, the newest rows of silver may be behind the cut.
+    # A mart at the consistent cut may rightly be older than the newest rows of silver.
     inputs = (
         {} if mart.at_cut else {name: tag for name, tag in versions.items() if name.startswith(f"{INPUT}/")}
     )
     if not known or not inputs.items() <= told.items():
         figures = {"dagster/row_count": live_rows(summary(rows)), "snapshot_id": str(rows.snapshot_id)}
-        # The rows may be those of a former code.
+        # Former code may have computed the rows.
         code = {CODE: told[CODE]} if CODE in told else {}
         tags, metadata = {**versions, **code}, grouped(figures, SHOWN)
         yield dg.AssetMaterialization(_key(mart), description=FOUND, metadata=metadata, tags=tags)
@@ -131,7 +131,7 @@ def _tags(event: dg.EventLogEntry | None) -> Mapping[str, str]:
 
 
 def _stored_by_failed_runs(instance: dg.DagsterInstance, mart: Mart, table: Table) -> set[str]:
-    """The partitions whose newest run has stored its rows, and has reported no event."""
+    """The partitions whose newest run has stored its rows but has reported no event."""
     attempts = partitions_without_event(instance, _key(mart)) or {}
     stored = {summary(snapshot).get(RUN) for snapshot in main_chain(table)} if attempts else set()
     return {partition for partition, run in attempts.items() if run in stored}

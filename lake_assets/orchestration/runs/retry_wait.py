@@ -1,7 +1,7 @@
 """How long a failing asset or continuous run waits before it is tried again.
 
-Computed from Dagster's own history, so that there is no other state to lose: without the history, the next attempt
-starts at once. Not here: the rule (`rounds/backoff.py`).
+The wait is computed from Dagster's own history, so there is no other state to lose. Without the history, the next
+attempt starts at once. Not here: the rule (`rounds/backoff.py`).
 """
 
 import time

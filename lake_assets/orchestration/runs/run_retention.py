@@ -1,8 +1,8 @@
 """Deletes old runs of the lake from Dagster's history, which otherwise grows for ever.
 
-Here: which runs, and what Dagster's own deletion leaves behind. Not here: the settings (`config/automation.py`).
-A run stays while the UI needs it: while it holds the newest materialization of a table or of a partition, which would
-be shown as missing without it. Correctness needs none of the history: every position is in the Iceberg tables.
+Here: which runs, and what Dagster's own deletion leaves behind. Not here: the settings (`config/automation.py`). A run
+stays as long as it holds the newest materialization of a table or of a partition: without the run, the UI would show
+that table or partition as missing. Correctness needs none of the history: every position is in the Iceberg tables.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ PAGE = 100
 
 
 class OldRuns:
-    """The old runs of the lake; each call looks at the next PAGE of them, and begins anew after the last one."""
+    """The old runs of the lake. Each call looks at the next PAGE of them, and starts over after the last one."""
 
     def __init__(self, settings: MaintenanceConfig) -> None:
         self._kinds = (
@@ -44,7 +44,7 @@ class OldRuns:
         )
 
     def delete_all(self, instance: dg.DagsterInstance, now: datetime | None = None) -> int:
-        """The same, of all pages."""
+        """As `delete`, for all pages."""
         deleted = self.delete(instance, now)
         while self._has_more:
             deleted += self.delete(instance, now)
@@ -80,8 +80,8 @@ class OldRuns:
 def _is_needed(
     instance: dg.DagsterInstance, run_id: str, newest: dict[tuple[dg.AssetKey, str | None], str | None]
 ) -> bool:
-    """Whether the run has the newest materialization of a table or a partition. `newest`: the runs that are known to
-    have one."""
+    """Whether the run has the newest materialization of a table or a partition. `newest`: by table and partition, the
+    run that has it, as far as known."""
     made = instance.get_records_for_run(run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
     for record in made.records:
         if record.asset_key is None:
@@ -101,7 +101,7 @@ def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     instance.delete_run(run_id)
     with suppress(NotImplementedError):
         instance.compute_log_manager.delete_logs(prefix=[run_id])
-    # SQLite has a file for each run, of which Dagster deletes the rows only: 400 KB stay.
+    # With SQLite, each run has a file. Dagster deletes only its rows, so 400 KB would stay.
     shard = getattr(instance.event_log_storage, "path_for_shard", None)
     if shard is not None:
         for suffix in ("", "-wal", "-shm"):

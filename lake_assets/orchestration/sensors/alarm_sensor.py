@@ -14,7 +14,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
 SECONDS = 5
-"""Between two rounds: the loop of Dagster's daemon."""
+"""Seconds between two rounds, as in the loop of Dagster's daemon."""
 
 
 def alarm_sensor(runtime: LakeRuntime) -> dg.SensorDefinition:

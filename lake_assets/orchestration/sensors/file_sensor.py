@@ -1,8 +1,9 @@
 """The sensor for new DMS files of a source.
 
-At every evaluation it requests one run for all tables of the source that are due (`rounds/round.py`), with the marts of
-the present that read them (`orchestration/runs/marts_in_silver_runs.py`), unless a run of one of the source's tables is
-under way. It needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
+At every evaluation it requests one run for all tables of the source that are due (`rounds/round.py`), unless a run of
+one of the source's tables is under way. The run also computes marts of the present that read these tables
+(`orchestration/runs/marts_in_silver_runs.py`). The sensor needs neither a cursor nor run keys: deleting Dagster's
+storage loses and repeats nothing.
 """
 
 import time
@@ -81,7 +82,7 @@ def file_sensor(
 
 
 class _Reports:
-    """The events of landed files, at intervals: they stay in Dagster for ever."""
+    """Gives the events of landed files at intervals, because Dagster keeps them for ever."""
 
     def __init__(self, runtime: LakeRuntime, source: str) -> None:
         self._runtime = runtime

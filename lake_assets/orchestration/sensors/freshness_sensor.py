@@ -30,7 +30,7 @@ from lake_assets.words import many
 
 REPEAT_SECONDS = 3600
 REPORT_GRACE_SECONDS = 300.0
-"""How long a continuous run has to report a position, besides two of its report intervals."""
+"""How long a continuous run has to report a position, in addition to two of its report intervals."""
 
 
 def freshness_sensor(
@@ -72,7 +72,8 @@ def freshness_sensor(
         evaluations = [*changed_evaluations(context.instance, states), *news(context.instance, others)]
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
-        # The last ones: they name the versions of silver's, and a table that cannot be read holds no check up.
+        # Last, because they name the versions in silver's events, and because a table that cannot be read then delays
+        # no check.
         for found in unreported_marts.events(context.instance, timeout, grace):
             context.instance.report_runless_asset_event(found)
         return dg.SkipReason(f"{len(evaluations)} of {many(len(targets) + len(cheap), 'check')} evaluated")
@@ -99,7 +100,7 @@ def changed_evaluations(
 def news(
     instance: dg.DagsterInstance, evaluations: Iterable[dg.AssetCheckEvaluation]
 ) -> list[dg.AssetCheckEvaluation]:
-    """Those whose outcome differs from the newest one of their check, or whose newest one is old."""
+    """The evaluations whose outcome differs from the newest one of their check, or whose newest one is old."""
     found = []
     for evaluation in evaluations:
         last = latest_evaluation(instance, dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name))

@@ -11,7 +11,7 @@ import dagster as dg
 from lake_assets.config import AutomationConfig
 
 PAUSE_FACTOR = 4
-"""The pause after an evaluation is this many times its duration, so that an idle lake of a thousand tables, whose
+"""The pause after an evaluation is this many times its duration. So an idle lake of a thousand tables, whose
 evaluations take seconds, leaves most of the machine to the runs."""
 
 

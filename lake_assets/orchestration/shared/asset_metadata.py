@@ -20,8 +20,8 @@ STAGE = "seconds_"
 
 
 def grouped(figures: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
-    """An event's metadata: the figures of `shown` and Dagster's own one by one, so that the UI plots them; the seconds
-    of the stages in one entry, and all others in DETAILS. Figures that are zero are left out."""
+    """An event's metadata, without the figures that are zero. The figures of `shown` and Dagster's own are entries of
+    their own, so that the UI plots them. The seconds of the stages are in one entry, and all others in DETAILS."""
     chosen: dict[str, Any] = {}
     stages: dict[str, Any] = {}
     details: dict[str, Any] = {}
@@ -42,7 +42,7 @@ def grouped(figures: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any
 
 
 def figures_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
-    """All figures of an event that was `grouped`, by their names before; those that were zero are missing."""
+    """All figures of an event that was `grouped`, by their original names; those that were zero are missing."""
     found = {name: value.value for name, value in metadata.items() if name not in (DETAILS, STAGES)}
     for group, prefix in ((STAGES, STAGE), (DETAILS, "")):
         entry = metadata[group].value if group in metadata else {}
@@ -74,7 +74,7 @@ def table_metadata(
 
 
 def same_columns(upstream: dg.AssetKey, columns: Iterable[Column]) -> dg.TableColumnLineage:
-    """The lineage of columns that are those of the upstream asset."""
+    """The lineage of columns that are the same as the upstream asset's."""
     return dg.TableColumnLineage({c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns})
 
 

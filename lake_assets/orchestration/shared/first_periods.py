@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstPeriods:
-    """The first partition of each asset; `gold.start_date` of those that are not named."""
+    """The first partition of each asset; `gold.start_date` for an asset that is not named."""
 
     earliest: date
     """`gold.start_date`"""
@@ -35,7 +35,7 @@ class FirstPeriods:
 
     @classmethod
     def any(cls, lake: LakeConfig) -> "FirstPeriods":
-        """Those of a run."""
+        """The first partitions in a run: it accepts all from `gold.start_date` on."""
         return cls(lake.gold.start_date)
 
     def of_table(self, source: str, table: str) -> date:
@@ -47,8 +47,8 @@ class FirstPeriods:
 
 
 def first_periods(runtime: LakeRuntime, marts: Iterable[Mart]) -> FirstPeriods:
-    """Those of the data. A failing catalog is logged, and leaves them at `gold.start_date`: the definitions have to
-    load without it."""
+    """The first partitions by the data. If the catalog fails, that is logged and they stay at `gold.start_date`: the
+    definitions have to load without the catalog."""
     earliest = FirstPeriods.any(runtime.lake)
     if not is_there(runtime.lake.catalog):
         return earliest

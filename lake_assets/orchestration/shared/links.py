@@ -30,8 +30,8 @@ def code_link(mart: Mart) -> dict[str, dg.CodeReferencesMetadataValue]:
 
 
 def bucket_link(address: str, endpoint: str | None = None) -> dict[str, dg.UrlMetadataValue]:
-    """The folder in AWS's console; nothing for a folder of this machine or a store with an endpoint of its own, which
-    the console does not show."""
+    """A link to the folder in AWS's console; nothing for a folder of this machine or a store with an endpoint of its
+    own, because the console does not show them."""
     parts = urlsplit(address)
     if parts.scheme not in ("s3", "s3a") or endpoint is not None:
         return {}

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 def preview(runtime: LakeRuntime, identifier: str, *, show: bool = True) -> dict[str, dg.MetadataValue[Any]]:
-    """Metadata with the rows; without, if there are none or `automation.preview_rows` is 0. A row that cannot be read
-    fails nothing."""
+    """Metadata with the rows; empty if there are none or `automation.preview_rows` is 0. Raises nothing if rows cannot
+    be read."""
     most = runtime.lake.automation.preview_rows
     if not most or not show:
         return {}
