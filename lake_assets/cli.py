@@ -193,8 +193,8 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         for text in stray_lines(lines):
             err.print(text, highlight=False)
         for line in lines:
-            if line.set_aside is not None:
-                err.print(line.set_aside)
+            if line.quarantine_note is not None:
+                err.print(line.quarantine_note)
     raise typer.Exit(1 if lake.broken or any(line.is_wrong for line in lines) else 0)
 
 

@@ -78,7 +78,7 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         lake,
         target.asset_key,
         "quarantine_growth",
-        f"At most {growth.most} of the rows and files of the table were set aside within {growth.within}.",
+        f"At most {growth.most} of the rows and files of the table were quarantined within {growth.within}.",
         quarantine_grows_less(target, growth),
         declared.get("quarantine_growth"),
         lenient=True,

@@ -1,6 +1,6 @@
 """The rule that the quarantine of a silver table does not grow.
 
-Here: what was set aside lately. Not here: the batch's check `quarantine`, which warns of all held rows and files
+Here: what was quarantined lately. Not here: the batch's check `quarantine`, which warns of all held rows and files
 (`orchestration/checks/silver_checks.py`).
 """
 
@@ -22,7 +22,7 @@ MOST_SHOWN = 10
 def quarantine_grows_less(
     target: Target, limit: QuarantineGrowth, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Rule:
-    """No more than `limit.most` rows and files of the table were set aside within `limit.within` and are still held."""
+    """At most `limit.most` rows and files of the table were quarantined within `limit.within` and are still held."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         held = [entry for entry in runtime.quarantine.all(target.identifier) if entry.state is State.HELD]
@@ -33,7 +33,7 @@ def quarantine_grows_less(
             "held": len(held),
         }
         sentence = (
-            f"{len(new)} of the {many(len(held), 'row')} and files in quarantine {does(len(new), 'were')} set aside "
+            f"{len(new)} of the {many(len(held), 'row')} and files in quarantine {does(len(new), 'were')} quarantined "
             f"within {limit.within}; the limit is {limit.most}."
         )
         if len(new) <= limit.most:

@@ -88,10 +88,10 @@ class Reconcile(Model):
 
 
 class QuarantineGrowth(Model):
-    """How much may be set aside before the check `quarantine_growth` of a silver table fails."""
+    """How much may be quarantined before the check `quarantine_growth` of a silver table fails."""
 
     most: int = Field(default=0, ge=0)
-    """The rows and files that may be set aside within the time `within`."""
+    """The rows and files that may be quarantined within the time `within`."""
     within: Duration = timedelta(days=1)
 
 

@@ -28,7 +28,7 @@ from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.run_tags import OWN
-from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, set_aside_sentence
+from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, quarantined_sentence
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause_in
 
@@ -94,8 +94,8 @@ def _apply(
     by_name = {target.identifier: target for target in ready}
     for name, metadata in sorted(result.applied.items()):
         rows, files = metadata.get("rows_quarantined", 0), metadata.get("files_quarantined", 0)
-        if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
-            result.set_aside.append(sentence)
+        if sentence := quarantined_sentence(name, by_name[name].table, rows, files):
+            result.quarantined.append(sentence)
     reported = set()
     for evaluation in run.get_asset_check_evaluations():
         if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:

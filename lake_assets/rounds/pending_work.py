@@ -48,8 +48,8 @@ class SyncResult:
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Tables and marts that wait, and for what."""
-    set_aside: list[str] = field(default_factory=list)
-    """A sentence for each silver table with rows or files that the call has set aside."""
+    quarantined: list[str] = field(default_factory=list)
+    """A sentence for each silver table with rows or files that the call has quarantined."""
     notes: list[str] = field(default_factory=list)
     """Changes of lake.yaml that another command has to apply."""
     marts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -153,13 +153,13 @@ def _marts_pending(lake: Lake, marts: Sequence[Mart]) -> bool:
     return any(view.stale if view is not None else mart.at_cut for mart, view in views)
 
 
-def set_aside_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:
-    """A sentence about rows and whole files that were set aside; `table` is `schema.table`."""
+def quarantined_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:
+    """A sentence about rows and whole files that were quarantined; `table` is `schema.table`."""
     counts = ((rows, "row"), (files, "file"))
     what = " and ".join(many(number, noun) for number, noun in counts if number)
     if not what:
         return None
     return (
-        f"{silver_table}: {what} {does(rows + files, 'are')} set aside; to see which: "
+        f"{silver_table}: {what} {does(rows + files, 'are')} quarantined; to see which: "
         f"lake-assets quarantine list --table {table}"
     )

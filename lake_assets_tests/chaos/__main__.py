@@ -34,7 +34,7 @@ from lake_assets_tests.chaos.verdict import (
     change_log_differences,
     log_differences,
     mart_differences,
-    set_aside,
+    quarantined,
     stale_marts,
     table_differences,
 )
@@ -141,7 +141,7 @@ def _verdict(lake: Lake, storage: Storage, database: Path, first: date) -> list[
         *mart_differences(lake, database, first),
         *log_differences(lake, storage),
         *change_log_differences(lake, storage),
-        *set_aside(lake),
+        *quarantined(lake),
     ]
 
 

@@ -82,7 +82,7 @@ def change_log_differences(lake: Lake, storage: Storage) -> list[str]:
     ]
 
 
-def set_aside(lake: Lake) -> list[str]:
+def quarantined(lake: Lake) -> list[str]:
     """Rows and files in the quarantine, which must be empty: no row or file is bad."""
     held = [row for target in lake.targets for row in lake.runtime.quarantine.open(target.identifier)]
-    return [f"{row.id} was set aside: {row.reason}" for row in held]
+    return [f"{row.id} was quarantined: {row.reason}" for row in held]

@@ -294,7 +294,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     assert "racks cannot be read" in shown
     assert "bikeshare.stations" in shown
     assert "bikeshare.trips" in shown
-    assert "Nothing is set aside" in shown
+    assert "Nothing is quarantined" in shown
 
 
 def test_all_browsers_together_read_the_lake_once_for_each_refresh() -> None:

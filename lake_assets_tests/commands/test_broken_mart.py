@@ -44,7 +44,7 @@ def test_the_tables_are_shown_beside_a_mart_that_is_broken(
         (("status",), 1, "silver_shop.items"),
         (("status", "--json"), 1, '"table": "silver_shop.items"'),
         (("latency",), 0, ""),
-        (("quarantine", "list"), 0, "Nothing is set aside."),
+        (("quarantine", "list"), 0, "Nothing is quarantined."),
     ):
         assert call(folder, *command) == code, command
         told = capsys.readouterr()

@@ -177,7 +177,7 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     assert "lake-assets sync --table public.others" in lines["silver_shop.others"]["reason"]
 
 
-def test_what_was_set_aside_is_said_with_the_command_that_names_it(
+def test_what_was_quarantined_is_said_with_the_command_that_names_it(
     spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
@@ -187,21 +187,21 @@ def test_what_was_set_aside_is_said_with_the_command_that_names_it(
     row = f"U,2026-03-01 12:01:00.000000,2,x,not a price,2026-03-01 11:00:00.000000,{sequence(2)},"
     write_file(folder, "public/items/20260301-120200000.csv", [ITEMS_HEADER, row])
     (folder / "bronze/public/items/20260301-120300000.parquet").write_bytes(b"PAR1, but no Parquet")
-    said = "1 row and 1 file are set aside; to see which: lake-assets quarantine list --table public.items"
+    said = "1 row and 1 file are quarantined; to see which: lake-assets quarantine list --table public.items"
     assert call(folder, "sync") == 0
     told = capsys.readouterr()
     assert f"silver_shop.items: {said}" in told.err
-    assert "aside" in told.out
+    assert "quaran" in told.out
     assert call(folder, "status") == 0
     told = capsys.readouterr()
     assert f"silver_shop.items: {said}" in told.err
-    assert "set" in told.out
+    assert "quaran" in told.out
     assert call(folder, "status", "--json") == 0
     items = json.loads(capsys.readouterr().out)[0]
     assert (items["quarantined"], items["quarantined_files"]) == (2, 1)
     assert isinstance(items["lag_seconds"], float)
     assert call(folder, "sync") == 0
-    assert "set aside" not in capsys.readouterr().err, "of this call nothing was"
+    assert "quarantined" not in capsys.readouterr().err, "of this call nothing was"
 
 
 def test_an_error_of_the_jvm_is_its_root_cause_and_the_log_has_the_rest(

@@ -33,14 +33,14 @@ def printed(show: object, *arguments: object) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_status_shows_lag_in_days_and_hours_and_what_is_set_aside() -> None:
+def test_status_shows_lag_in_days_and_hours_and_what_is_quarantined() -> None:
     text = printed(show_status, [LINE])
     assert "2 d 14 h" in text
     assert "224" not in text
     assert "cdc, 1 file, 2 rows" in text
-    assert "aside" in text
-    assert LINE.set_aside == (
-        "silver_shop.items: 2 rows and 1 file are set aside; to see which: "
+    assert "quaran" in text
+    assert LINE.quarantine_note == (
+        "silver_shop.items: 2 rows and 1 file are quarantined; to see which: "
         "lake-assets quarantine list --table public.items"
     )
     assert asdict(LINE)["lag_seconds"] == 224_071.4

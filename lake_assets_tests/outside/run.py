@@ -142,7 +142,7 @@ def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableRe
         if any(LOST in held.reason for held in place.used.runtime.quarantine.open()):
             raise _NeedsReload
         if not stopped:
-            story.append("something is set aside -> lake-assets quarantine retry")
+            story.append("something is quarantined -> lake-assets quarantine retry")
             outcome.mended["lake-assets quarantine"] += 1
             _retry(place)
             continue
@@ -220,7 +220,7 @@ def _raise_limit(place: Place) -> None:
 
 
 def _retry(place: Place) -> None:
-    """What is set aside for want of an expired file says so."""
+    """What is quarantined for want of an expired file says so."""
     _restore_removed(place)
     quarantine.retry(place.used.runtime, quarantine.chosen(place.used.runtime, None, ()))
 

@@ -234,7 +234,7 @@ def test_quarantined_rows_show_no_values(spark: SparkSession, tmp_path: Path) ->
     assert "secret" not in str(held).lower()
 
 
-def test_rows_that_were_set_aside_before_the_mask(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_were_quarantined_before_the_mask(spark: SparkSession, tmp_path: Path) -> None:
     table = {"columns": {"id": "long not null", "email": "string", "n": "int"}, "primary_key": ["id"]}
     bench = Bench(tmp_path, {TABLE: table}, {}, MASKING)
     bench.put_text(

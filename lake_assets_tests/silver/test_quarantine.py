@@ -1,4 +1,4 @@
-"""Rows and files that cannot be used are set aside, found again, and come back in their rightful order.
+"""Rows and files that cannot be used are quarantined, found again, and come back in their rightful order.
 
 Here: the engine with the quarantine. Not here: why a row is bad
 (`bronze/reader/test_reader.py`), rows that stop their table (`test_bad_rows.py`).
@@ -17,7 +17,7 @@ from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.write.setting_aside import BatchQuarantine
+from lake_assets.silver.write.batch_quarantine import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
 from lake_assets_tests.helpers.processes.faults import Killed, killed
@@ -30,7 +30,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Narro
     return NarrowShop(tmp_path_factory.mktemp("shop"))
 
 
-def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: NarrowShop) -> None:
+def test_a_bad_row_is_quarantined_and_the_others_are_applied(shop: NarrowShop) -> None:
     key = shop.put(
         shop.change("U", 1, "good"),
         shop.change("U", 2, 'bad, "quoted"\nover two lines', LONG),
@@ -134,7 +134,7 @@ def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("death", ["before publishing", "after publishing"])
-def test_a_run_that_dies_sets_nothing_aside_twice(
+def test_a_run_that_dies_quarantines_nothing_twice(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: str
 ) -> None:
     shop = NarrowShop(tmp_path, also=[])
@@ -166,7 +166,7 @@ def test_a_run_that_dies_sets_nothing_aside_twice(
 def test_a_contract_that_was_corrected_before_anything_was_published(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The batch is set aside, dies, and is read by another contract the next time."""
+    """The batch is quarantined, dies, and is read by another contract the next time."""
     shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     runtime = shop.runtime
@@ -186,7 +186,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
     assert shop.held() == []
 
 
-def test_a_file_that_cannot_be_read_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_quarantined_whole(spark: SparkSession, tmp_path: Path) -> None:
     shop = NarrowShop(tmp_path, also=[])
     assert shop.bench.location is not None
     shop.clock.now += timedelta(minutes=1)
@@ -276,7 +276,7 @@ def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows that were set aside batch by batch, within the limits, do not stop a table that is built anew."""
+    """Rows that were quarantined batch by batch, within the limits, do not stop a table that is built anew."""
     shop = NarrowShop(tmp_path, also=[], quarantine={"max_rows": 1})
     for n in (1, 2, 3):
         shop.put(shop.change("U", n, "bad", LONG))

@@ -1,4 +1,4 @@
-"""What `lake-assets quarantine` prints of rows that are set aside.
+"""What `lake-assets quarantine` prints of rows that are quarantined.
 
 Not here: what becomes of the rows (`test_quarantine.py`).
 """
@@ -39,7 +39,7 @@ def test_what_the_command_line_says(
     assert "raw: U," in call("show", row["id"][:6])
     assert call("retry", "--later", row["id"]).startswith("1 row is to be read again from 1 file")
     assert call("discard", "--table", TABLE) == "1 row was discarded.\n"
-    assert call("list") == "Nothing is set aside.\n"
+    assert call("list") == "Nothing is quarantined.\n"
     assert "discarded" in call("list", "--all")
     assert CliRunner().invoke(quarantine_cli.quarantine, ["retry"]).exit_code == 2
 

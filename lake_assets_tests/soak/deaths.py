@@ -12,7 +12,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.silver.apply import apply_batch as apply
-from lake_assets.silver.write.setting_aside import BatchQuarantine
+from lake_assets.silver.write.batch_quarantine import BatchQuarantine
 from lake_assets_tests.helpers.processes.faults import Killed
 
 PLACES: tuple[tuple[Any, str], ...] = (
@@ -21,7 +21,7 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (Attempt, "start"),
     (apply, "write_final_commit"),
     (apply, "count_rows"),
-    (BatchQuarantine, "set_aside"),
+    (BatchQuarantine, "record"),
     (Attempt, "publish"),
     (Attempt, "publish"),
     (BatchQuarantine, "release"),

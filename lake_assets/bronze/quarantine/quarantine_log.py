@@ -1,10 +1,10 @@
 """The quarantine: rows that cannot be used, and files that cannot be read, in the Iceberg table `lake_ops.quarantine`.
 
 Here: its records and their states. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), how much may
-be set aside (`silver/write/setting_aside.py`), reading rows again (`commands/mend/quarantine_commands.py`).
+be quarantined (`silver/write/batch_quarantine.py`), reading rows again (`commands/mend/quarantine_commands.py`).
 
 Append-only: each change of state of a row or file is an event, and the newest event is its state. Silver table, file
-version and place in the file identify a row, so a batch that is tried again sets no row aside twice.
+version and place in the file identify a row, so a batch that is tried again quarantines no row twice.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ class State(StrEnum):
     """The state of a row or a file."""
 
     HELD = "held"
-    """Set aside, and waiting for a decision."""
+    """Quarantined, and waiting for a decision."""
     RETRIED = "retried"
     """To be read again by the next batch."""
     RELEASED = "released"
@@ -56,7 +56,7 @@ class Held:
     """The row's own text; of a Parquet row, as JSON."""
     reason: str
     batch: str
-    """The files of the batch that set it aside."""
+    """The files of the batch that quarantined it."""
     state: State = State.HELD
     at: datetime
     """When the state began, UTC."""
@@ -90,7 +90,7 @@ _SCHEMA = ops_schema(
 @dataclass(frozen=True, slots=True)
 class _Known:
     newest: Mapping[str, Held]
-    """By id, in the order in which they were first set aside."""
+    """By id, in the order in which they were first quarantined."""
     asked: Mapping[str, datetime]
     """By id, when the retry was requested that is pending or has led to the release."""
     number: int
@@ -104,7 +104,7 @@ class Quarantine:
         self._table = OpsTable(catalog, "quarantine", _SCHEMA, _known)
 
     def all(self, silver_table: str | None = None) -> list[Held]:
-        """Everything ever set aside, in its present state, the oldest first."""
+        """Everything ever quarantined, in its present state, the oldest first."""
         return [
             held for held in self._table.parsed().newest.values() if silver_table in (None, held.silver_table)
         ]
@@ -126,7 +126,7 @@ class Quarantine:
         """Assigns a table's entries to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)
 
-    def set_aside(self, found: Sequence[Held]) -> list[Held]:
+    def add(self, found: Sequence[Held]) -> list[Held]:
         """Records the entries that are not recorded yet, in one commit, and returns them. A discarded entry stays
         discarded; a released or superseded one is recorded again."""
         again = (State.RELEASED, State.SUPERSEDED)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lake_assets.lake import Lake
 
 quarantine = typer.Typer(
-    no_args_is_help=True, help="Inspect rows and files that were set aside, and retry or discard them."
+    no_args_is_help=True, help="Inspect rows and files that were quarantined, and retry or discard them."
 )
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids, or their beginnings, as `list` prints them.")]
@@ -42,7 +42,7 @@ def list_(
         print_json([_as_dict(held) for held in rows])
         return
     if not rows:
-        typer.echo("Nothing is set aside.")
+        typer.echo("Nothing is quarantined.")
         return
     results(200).print(_listed(rows))
 

@@ -24,7 +24,7 @@ def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
         rows = [{"name": name, **data} for name, data in sorted(result.applied.items())]
-        applied = table_of(rows, _APPLIED, optional=("I", "U", "D", "set\naside", "lag"))
+        applied = table_of(rows, _APPLIED, optional=("I", "U", "D", "quaran-\ntined", "lag"))
         applied.caption, applied.caption_justify = _APPLIED_MEANS, "left"
         console.print(applied)
     if result.marts:
@@ -53,7 +53,7 @@ _APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "I": _count("rows_inserted"),
     "U": _count("rows_updated"),
     "D": _count("rows_deleted"),
-    "set\naside": lambda row: _number(row.get("rows_quarantined", 0) + row.get("files_quarantined", 0)),
+    "quaran-\ntined": lambda row: _number(row.get("rows_quarantined", 0) + row.get("files_quarantined", 0)),
     "rows\nnow": _count("dagster/row_count"),
     "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
     "lag": _lag,
@@ -127,7 +127,7 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
         "rows": lambda line: f"{line.rows:,}",
         "position": lambda line: str(line.position),
         "pending": lambda line: str(line.pending_files),
-        "set\naside": lambda line: f"{line.quarantined:,}",
+        "quaran-\ntined": lambda line: f"{line.quarantined:,}",
         "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
         "latency, s": lambda line: (
             "" if line.latency is None else f"{_short(line.latency.p50)} / {_short(line.latency.p99)}"
@@ -143,7 +143,7 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
             statuses,
             columns,
             left=["state", "last batch", "applied at"],
-            optional=["set\naside", "lag", "latency, s"],
+            optional=["quaran-\ntined", "lag", "latency, s"],
         )
     )
     for line in statuses:

@@ -16,7 +16,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.lake import Lake
-from lake_assets.rounds.pending_work import set_aside_sentence
+from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
@@ -72,10 +72,10 @@ class TableStatus:
     """`schema.table` of the source."""
 
     @property
-    def set_aside(self) -> str | None:
+    def quarantine_note(self) -> str | None:
         """A sentence about its quarantined rows and files, with the command that lists them; None without any."""
         rows = self.quarantined - self.quarantined_files
-        return set_aside_sentence(self.table, self.source_table, rows, self.quarantined_files)
+        return quarantined_sentence(self.table, self.source_table, rows, self.quarantined_files)
 
     @property
     def is_wrong(self) -> bool:

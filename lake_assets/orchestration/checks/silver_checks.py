@@ -56,7 +56,7 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(
             QUARANTINE,
             asset=key,
-            description="No row and no file of the table is set aside; `lake-assets quarantine list` names them.",
+            description="No row and no file of the table is quarantined; `lake-assets quarantine list` names them.",
         ),
         dg.AssetCheckSpec(
             KNOWN_ROWS,

@@ -98,7 +98,7 @@ def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: 
         reader = recognised(BatchReader(replace(context, staging=staging)))
         result = _committed(reader, current, _write(reader, current))
         before_publish(reader.context, current)
-        reader.quarantine.set_aside(reader.parts)
+        reader.quarantine.record(reader.parts)
         context.stage("publish")
         with context.watch.stage("publish"):
             current.publish()

@@ -95,7 +95,7 @@ def _pause(attempt: RetryCallState) -> float:
 
 
 def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
-    """The files that are set aside whole, on which a reader would fail again."""
+    """The files that are quarantined whole, on which a reader would fail again."""
     return {
         (held.key, held.version): UnreadableFile(held.key, held.reason)
         for held in runtime.quarantine.all(target.identifier)

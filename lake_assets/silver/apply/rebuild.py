@@ -162,8 +162,8 @@ def refuse_lost_files(
     if lost := lost_contents(batch.files, logged, damaged):
         raise TableStopped(
             target.table,
-            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
-            "aside: its former rows are only in that table now.",
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is "
+            "quarantined: its former rows are only in that table now.",
             "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
         )
 

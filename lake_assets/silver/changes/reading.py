@@ -2,7 +2,7 @@
 
 Here: the usable changes of some files, each file read by its contract, and the refusal of files with missing rows. Not
 here: writing the changes (`silver/write/current/upsert.py`, `silver/write/append_only_tables.py`), unusable rows
-(`silver/write/setting_aside.py`).
+(`silver/write/batch_quarantine.py`).
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """Which rows of a file are read through which of its records in the log: a pure decision.
 
-A file is read through the record that logged its content, by that record's contract. Rows that were set aside and
+A file is read through the record that logged its content, by that record's contract. Rows that were quarantined and
 requested again are read through the record that `quarantine retry` has added for them, and through no other: in every
 replay, a row without a request stays out, and a good row has the values of its first read. Here: that choice. Not here:
 which records a batch consists of (`planner.py`), reading (`silver/changes/reading.py`).
@@ -16,7 +16,7 @@ from lake_assets.bronze.quarantine.quarantine_log import Held, State
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A row or a file that was set aside, and for which `quarantine retry` was requested."""
+    """A row or a file that was quarantined, and for which `quarantine retry` was requested."""
 
     held: Held
     at: datetime

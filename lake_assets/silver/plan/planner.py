@@ -332,9 +332,9 @@ def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> t
 
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """The newest record of each object, in log order: the bucket has one object under a key, so that the content of an
-    older record is gone, unless the object was moved before. A request for rows that were set aside has no content, and
-    supersedes no record."""
+    """The newest record of each object, in log order: the bucket has one object under a key, so the content of an older
+    record is gone, unless the object was moved before. A request for quarantined rows has no content, and supersedes no
+    record."""
     ordered = [file for file in sorted(files, key=_offset) if not file.retry]
     newest = {file.key: file.offset for file in ordered}
     there = (file for file in ordered if file.moved_to is not None or newest[file.key] == file.offset)

@@ -21,7 +21,7 @@ def rewritten(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> list[LoggedFile]:
     """Those of `files` whose content differs from the content that was applied under the same object key, up to the
-    offset `applied`. `logged`: all files of the table; `left_out`: files that were set aside whole, and so not
+    offset `applied`. `logged`: all files of the table; `left_out`: files that were quarantined whole, and so not
     applied."""
     known = {(file.key, file.version) for file in logged if file.offset <= applied}
     return [
@@ -59,7 +59,7 @@ def former_content(
 def lost_contents(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], left_out: Contents
 ) -> list[LoggedFile]:
-    """Those of `files` that are set aside although the table has rows of the former content under their object key.
+    """Those of `files` that are quarantined although the table has rows of the former content under their object key.
     That content cannot be read any more."""
     return [
         file

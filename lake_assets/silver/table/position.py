@@ -55,7 +55,7 @@ class Position:
     them."""
 
     log_offset: int = 0
-    """Every file of the table up to this offset of the file log is applied, superseded or set aside."""
+    """Every file of the table up to this offset of the file log is applied, superseded or quarantined."""
     epoch: int = 0
     """Number of the newest full load that the table has applied; 0 before the first."""
     max_sequence: str = ""

@@ -19,7 +19,7 @@ class RowCounts:
     used: int
     """Rows that Spark counted after the filter of unusable rows."""
     quarantined: int
-    """Rows that were set aside."""
+    """Rows that were quarantined."""
     keys: int
     """Rows after the collapse to one per key; for logs the rows read."""
     written: int
@@ -54,7 +54,7 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         return f"the files hold {many(counts.counted_in_files, 'row')} by their own count, the reader saw {counts.read}"
     if counts.used + counts.quarantined + counts.passed_over != counts.read:
         left = f", {counts.passed_over} left to other batches" if counts.passed_over else ""
-        return f"{many(counts.read, 'row', 'were')} read, {counts.used} used and {counts.quarantined} set aside{left}"
+        return f"{many(counts.read, 'row', 'were')} read, {counts.used} used and {counts.quarantined} quarantined{left}"
     if counts.expected_waiting not in (None, counts.waiting):
         return (
             f"{many(counts.expected_waiting, 'row')} should wait for the consistent cut now, {counts.waiting} "

@@ -147,13 +147,13 @@ class BatchContext:
 
     @property
     def retries(self) -> bool:
-        """Whether the batch retries rows that were set aside earlier."""
+        """Whether the batch retries rows that were quarantined earlier."""
         return any(file.retry for file in self.batch.files)
 
     @property
     def may_foresee(self) -> bool:
         """Whether a look at the files may foresee the batch: no earlier look failed to, and no row of the files was
-        applied or set aside before."""
+        applied or quarantined before."""
         return not (self.in_steps or self.retries or self.again)
 
     def held(self) -> list[Held]:

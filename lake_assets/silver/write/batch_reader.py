@@ -1,7 +1,7 @@
 """Reading the files of one batch, with their figures.
 
 Here: files as parts and rows, reading them again where needed, and the figures of the batch's own files. Not here: the
-reading itself (`silver/changes/reading.py`), which rows may be set aside (`setting_aside.py`), writing the others
+reading itself (`silver/changes/reading.py`), which rows may be quarantined (`batch_quarantine.py`), writing the others
 (`current/upsert.py`, `append_only_tables.py`).
 """
 
@@ -24,7 +24,7 @@ from lake_assets.silver.plan.parts import Part, parts_of
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.setting_aside import (
+from lake_assets.silver.write.batch_quarantine import (
     BatchQuarantine,
     bad_rows,
     refuse_too_many_files,
@@ -86,7 +86,7 @@ class BatchReader:
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
-        that were set aside whole. None when none of them can be read."""
+        that were quarantined whole. None when none of them can be read."""
         if cut is None:
             cut = _up_to(self.context.batch.cut)
         return self._parts_again(self._parts(files), cut)

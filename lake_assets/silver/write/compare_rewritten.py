@@ -2,8 +2,8 @@
 
 A log has the rows of the file, a history has each key's row at that time. If the table has all rows of the file, and
 the file has as many as before, it is recognised and changes nothing. Additional rows are applied. A file that lacks or
-changes former rows is set aside: `quarantine discard` leaves the table as it is, `quarantine retry` applies the file's
-present rows.
+changes former rows is quarantined: `quarantine discard` leaves the table as it is, `quarantine retry` applies the
+file's present rows.
 
 Here: that comparison. Not here: which files these are (`silver/plan/rewritten.py`), repetitions within a change log
 (`append_only_tables.py`). DataFrame API only.

@@ -229,7 +229,7 @@ def test_a_touched_part_of_the_load_before_does_not_join_the_reload(place: Place
     assert place.look() == [("LOAD00000002.csv.gz", 1, 4)], "nor does one that was copied"
 
 
-def test_rows_that_were_set_aside_are_asked_for_where_the_content_is_now(place: Place) -> None:
+def test_rows_that_were_quarantined_are_asked_for_where_the_content_is_now(place: Place) -> None:
     compress(place, CDC)
     place.look()
     (change,) = [file for file in place.planned() if file.kind is FileKind.CDC]

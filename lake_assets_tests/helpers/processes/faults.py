@@ -23,7 +23,7 @@ class Step(StrEnum):
     LOGGING = "before the log's append; after it"
     WRITING = "while reading or writing to the branch"
     ALTERING = "before columns are added; after it"
-    SETTING_ASIDE = "after rows were quarantined, before the publish"
+    QUARANTINED = "after rows were quarantined, before the publish"
     PUBLISHED = "after the publish, before the report"
     MAINTAINING = "during maintenance: after the re-stamp, after the expiry"
     """Its points are elsewhere, because the main job never runs maintenance."""
@@ -44,7 +44,7 @@ class Point:
 
 
 _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
-_SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_aside")
+_QUARANTINED = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.add")
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
 _READER = "lake_assets.silver.write.batch_reader"
 _DELETE = ("lake_assets.iceberg.publish", "Attempt.delete_by")
@@ -70,8 +70,8 @@ POINTS = {
         Point("delete, done", Step.WRITING, *_DELETE, "after"),
         Point("append, begun", Step.WRITING, *_FINAL_COMMIT, "before"),
         Point("append, done", Step.WRITING, *_FINAL_COMMIT, "after"),
-        Point("set aside, begun", Step.WRITING, *_SET_ASIDE, "before", of="Held("),
-        Point("set aside, done", Step.SETTING_ASIDE, *_SET_ASIDE, "after", of="Held("),
+        Point("quarantined, begun", Step.WRITING, *_QUARANTINED, "before", of="Held("),
+        Point("quarantined, done", Step.QUARANTINED, *_QUARANTINED, "after", of="Held("),
         Point("fast_forward, begun", Step.WRITING, *_PUBLISH, "before"),
         Point("fast_forward, done", Step.PUBLISHED, *_PUBLISH, "after"),
         # The columns and rows exist; only the table's property is missing.

@@ -121,7 +121,7 @@ def reds(shop: Shop, run: dg.ExecuteInProcessResult) -> tuple[set[str], set[str]
     return after, {name for name, passed in passed(look(shop)).items() if not passed}
 
 
-def test_rows_that_are_set_aside_are_seen(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_quarantined_are_seen(spark: SparkSession, tmp_path: Path) -> None:
     shop = loose_shop(tmp_path, quarantine={"max_rows": 5})
     shop.change("sales", [1])
     shop.spoil("sales")

@@ -245,7 +245,7 @@ def test_a_quarantine_that_grows(shop: Shop) -> None:
     shop.apply()
     found = evaluate(shop, SALES, "quarantine_growth")
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert state(found).startswith("2 of the 2 rows and files in quarantine were set aside within 1 day")
+    assert state(found).startswith("2 of the 2 rows and files in quarantine were quarantined within 1 day")
     assert "at" in str(found.metadata["newest"].value)
     (target,) = (target for target in shop.lake.targets if target.name == "sales")
     limit = QuarantineGrowth(most=1)

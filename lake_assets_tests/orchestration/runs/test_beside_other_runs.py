@@ -189,7 +189,7 @@ def test_the_newest_event_of_a_table_is_that_of_its_rows(kept: Kept, monkeypatch
     assert figures["batches"] == 1
 
 
-def test_what_a_killed_run_has_set_aside_is_reported(kept: Kept) -> None:
+def test_what_a_killed_run_has_quarantined_is_reported(kept: Kept) -> None:
     """With all other checks of the table: an event of the table without them makes Dagster's graph show no outcome."""
     killed_run(kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"})))
     lake = kept.bench.lake

@@ -56,7 +56,7 @@ AUTOMATION = {
     "heartbeat_interval": "0.2s",
     "heartbeat_timeout": "1s",
 }
-TOGETHER = ("evolve, altered", "set aside, done", "fast_forward, done")
+TOGETHER = ("evolve, altered", "quarantined, done", "fast_forward, done")
 """Points at which the process dies with the Spark in it."""
 
 
@@ -170,7 +170,7 @@ class KilledShop:
                 instance.report_runless_asset_event(event)
 
     def check(self) -> None:
-        """The oracle's rows; each file in the log once; each stretch of it in one commit; each bad row aside once."""
+        """The oracle's rows; each file in the log once; each stretch of it in one commit; one entry of each bad row."""
         lake = self.bench.reopened()
         for target in lake.targets:
             truth = self.bench.truth(target.table, target.mode.value)
@@ -228,7 +228,7 @@ def check_left_behind(point: Point, before: Found, found: Found) -> None:
         assert replace(found, head=before.head) == before
     elif point.step is Step.ALTERING:
         assert (moved, column, version, held) == (set(), point.when == "after", 0, 0)
-    elif point.name.startswith("set aside"):
+    elif point.name.startswith("quarantined"):
         assert (moved, held, "notes" in found.branches) == ({"items"}, point.when == "after", True)
     elif point.step is Step.WRITING:
         assert (moved, column, version, "items" in found.branches) == (set(), 1, 0, True)
@@ -280,7 +280,7 @@ def test_killed_with_its_spark(
     killed = run_python("-m", program, shop.lake_yaml, name, timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL, killed.stdout[-2000:] + killed.stderr[-4000:]
     check_left_behind(POINTS[name], before, shop.found())
-    if name == "set aside, done":
+    if name == "quarantined, done":
         shop.forget_dagster()
     result = shop.synced_here()
     assert not result.failed, result.failed
@@ -352,7 +352,7 @@ def test_the_points_cover_every_step_of_the_argument() -> None:
         "evolve",
         "delete",
         "append",
-        "set aside",
+        "quarantined",
         "fast_forward",
         "report",
     )

@@ -239,7 +239,7 @@ def test_transactions_written_again_while_rows_of_two_tables_are_held(
     bench.apply()
     assert bench.rows() == bench.truth()
     assert bench.rows("notes") == bench.truth(NOTES)
-    # The logs have nothing to take back: they get what was set aside.
+    # The logs have nothing to take back: they get what was quarantined.
     assert bench.rows("items_changes") == bench.truth(shape="change_log")
     assert bench.rows("notes_changes") == bench.truth(NOTES, shape="change_log")
     assert runtime.quarantine.open() == []

@@ -34,7 +34,7 @@ def test_what_adds_up(counts: RowCounts) -> None:
     ("counts", "problem"),
     [
         (replace(CURRENT, read=6), "the reader saw 6"),
-        (replace(CURRENT, used=5), "5 used and 1 set aside"),
+        (replace(CURRENT, used=5), "5 used and 1 quarantined"),
         (replace(CURRENT, keys=9), "9 keys changed, but only 4 rows were used"),
         (replace(CURRENT, written=4, added=4, after=11), "4 rows were written, but only 3 keys changed"),
         (replace(CURRENT, added=1), "Iceberg counts 1 added"),

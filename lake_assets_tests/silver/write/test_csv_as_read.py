@@ -98,7 +98,7 @@ def test_a_load_with_the_changes_since(spark: SparkSession, tmp_path: Path, stag
     assert left(bench) == []
 
 
-def test_a_row_that_cannot_be_used_is_set_aside(
+def test_a_row_that_cannot_be_used_is_quarantined(
     spark: SparkSession, tmp_path: Path, staged: list[int | None]
 ) -> None:
     table = ITEMS | {"columns": {"id": "long not null", "v": "string", "n": "int"}}
@@ -118,7 +118,7 @@ def test_a_row_that_cannot_be_used_is_set_aside(
     assert left(bench) == []
 
 
-def test_a_key_without_a_value_is_set_aside(
+def test_a_key_without_a_value_is_quarantined(
     spark: SparkSession, tmp_path: Path, staged: list[int | None]
 ) -> None:
     """It can be decoded; the rows that were written without it are given up."""

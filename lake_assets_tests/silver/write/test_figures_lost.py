@@ -80,7 +80,7 @@ def test_what_has_not_arrived_is_an_error_of_its_own(spark: SparkSession) -> Non
 def test_a_file_that_spark_cannot_reach_stays_pending(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An expired token of Spark's, where the lake's own reads go on: the file is not set aside."""
+    """An expired token of Spark's, where the lake's own reads go on: the file is not quarantined."""
     monkeypatch.setattr(held_rows, "MOST_BYTES", -1)
     items = SmallTable(tmp_path)
     items.load(1, 2)

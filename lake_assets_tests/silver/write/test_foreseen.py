@@ -85,7 +85,7 @@ def test_new_keys_are_appended(shop: Bench, written: list[str]) -> None:
     assert written == ["as read"]
 
 
-def test_a_row_that_cannot_be_used_is_set_aside_and_its_key_keeps_its_row(
+def test_a_row_that_cannot_be_used_is_quarantined_and_its_key_keeps_its_row(
     spark: SparkSession, tmp_path: Path, written: list[str]
 ) -> None:
     """Also if a former change of the key can be used."""
@@ -104,7 +104,7 @@ def test_a_row_that_cannot_be_used_is_set_aside_and_its_key_keeps_its_row(
 
 
 @pytest.mark.parametrize("lost", ["superseded", "deleted"])
-def test_a_row_that_cannot_be_used_is_set_aside_though_it_is_not_written(
+def test_a_row_that_cannot_be_used_is_quarantined_though_it_is_not_written(
     spark: SparkSession, tmp_path: Path, written: list[str], lost: str
 ) -> None:
     columns = {"id": "long not null", "on": "date", "v": "string"}

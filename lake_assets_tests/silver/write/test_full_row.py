@@ -87,7 +87,7 @@ def test_what_is_not_there_is_told_and_changes_nothing_else(spark: SparkSession,
     assert bench.rows() == truth(bench) == comparable([row("a", 1), row("c", 2), row("b", 1)])
 
 
-def test_an_update_without_a_before_image_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_update_without_a_before_image_is_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     bench, clock = lake(tmp_path, quarantine={"max_rows": 1}), Clock()
     bench.put(cdc_file(TABLE, clock.now, [clock.change("I", row("a", 1)), clock.change("U", row("b", 1))]))
     (batch,) = bench.apply()["items"]

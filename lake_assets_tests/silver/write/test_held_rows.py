@@ -92,7 +92,7 @@ def test_the_same_table_and_figures(
 
 
 def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
-    """Each file alone is read by Spark; the rows are those of the source, and what is unusable is set aside."""
+    """Each file alone is read by Spark; the rows are those of the source, and what is unusable is quarantined."""
     columns = {"id": "long not null", "v": "string", "n": "int", "need": "string not null"}
     bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}), Clock()
     row = {"v": "a", "n": 1, "need": "x"}

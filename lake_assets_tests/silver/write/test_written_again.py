@@ -173,7 +173,9 @@ def test_a_late_file_that_needs_what_is_lost_waits(lake: Lake, files: list[dict[
         rebuild(lake.bench.lake.runtime, lake.target("items"))
 
 
-def test_other_rows_are_set_aside_until_somebody_decides(lake: Lake, files: list[dict[str, DmsFile]]) -> None:
+def test_other_rows_are_quarantined_until_somebody_decides(
+    lake: Lake, files: list[dict[str, DmsFile]]
+) -> None:
     before = lake.rows()
     file = files[2][ITEMS]
     first, second = file.rows

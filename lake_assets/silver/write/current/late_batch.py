@@ -128,7 +128,9 @@ def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[Logg
     if missing := missing_files(context.store, needed):
         raise FilesUnusable(_held_back(context, reading, missing[0].key, "is gone from the bucket"))
     if lost := lost_contents(needed, context.logged, context.damaged):
-        raise FilesUnusable(_held_back(context, reading, lost[0].key, "was written again, and is set aside"))
+        raise FilesUnusable(
+            _held_back(context, reading, lost[0].key, "was written again, and is quarantined")
+        )
 
 
 def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:

@@ -1,7 +1,7 @@
-"""Setting aside rows and files that cannot be used, within the limits of the quarantine.
+"""Quarantining a batch's rows and files that cannot be used, within the limits of the table.
 
-Here: the limits, naming each row that is set aside, and a batch's changes of the quarantine. Not here: the quarantine's
-table (`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/reader/typed_rows.py`).
+Here: the limits, naming each quarantined row, and a batch's changes of the quarantine. Not here: the quarantine's table
+(`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/reader/typed_rows.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,17 +30,17 @@ MOST_NAMED = 20
 
 
 class BatchQuarantine:
-    """The rows and files of a batch that are set aside, and those whose retry was requested."""
+    """The rows and files of a batch that are quarantined, and those whose retry was requested."""
 
     def __init__(self, context: BatchContext) -> None:
         self._context = context
         self._log = context.runtime.quarantine
         self.held: list[Held] = []
-        """The rows and files of the batch that are set aside."""
+        """The rows and files of the batch that are quarantined."""
         self._failed_retries: list[Held] = []
 
     def hold(self, found: Iterable[Held]) -> None:
-        """Adds rows and files that the batch sets aside."""
+        """Adds rows and files that the batch quarantines."""
         self.held += found
 
     def retry_failed(self, requested: Iterable[Held]) -> None:
@@ -51,13 +51,13 @@ class BatchQuarantine:
         """The requested rows and files, of all files of the table."""
         return [Requested(held, at) for held, at in self._log.asked(self._context.target.identifier)]
 
-    def set_aside(self, parts: Sequence[Part]) -> None:
+    def record(self, parts: Sequence[Part]) -> None:
         """Records what is held of these parts, the batch's own, before the batch is published; idempotent. If
         `quarantine retry` has already logged a request for a row beyond this batch, the row stays in state RETRIED
         until a batch applies that request."""
         upto = self._context.batch.upto
         later = {one.held.id: one.at for one, request in self._requests() if request.offset > upto}
-        self._log.set_aside(
+        self._log.add(
             [
                 replace(held, state=State.RETRIED, at=later[held.id]) if held.id in later else held
                 for held in self.held
@@ -152,7 +152,7 @@ def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
     if len(new) > most:
         raise TableStopped(
             context.target.table,
-            f"{new[0].reason}; {many(len(new), 'file')} of the batch would be set aside, and quarantine.max_files is "
+            f"{new[0].reason}; {many(len(new), 'file')} of the batch would be quarantined, and quarantine.max_files is "
             f"{most}.",
             f"Have DMS write {them(len(new))} again, or raise the limit to go on without {them(len(new))}.",
         )
