@@ -76,7 +76,7 @@ class ContinuousConfig(Switched):
     daily_marts_every: Duration = timedelta(minutes=5)
     """The shortest interval between the separate runs that compute marts with days, and those with `with_silver:
     false`. All other marts without days are refreshed in each round."""
-    tend_after: int = Field(default=20, ge=1)
+    maintain_after: int = Field(default=20, ge=1)
     """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
     """How many snapshots of a table maintenance keeps, in addition to those that a mart has not consumed; at most

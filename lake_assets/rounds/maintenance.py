@@ -77,7 +77,7 @@ class MaintenanceSchedule:
     ) -> None:
         """`marts`: all of the lake, because snapshots that they have not consumed are kept."""
         self._runtime = runtime
-        self._due = settings.tend_after
+        self._due = settings.maintain_after
         self._rounds = 0
         """Rounds since the last maintenance of a table."""
         keep = settings.keep_commits

@@ -222,7 +222,7 @@ def test_a_run_that_hands_over_waits_for_turns_under_way(kept: Kept, slow_notes:
 def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
     """A table that is large to the engine gets a file and two snapshots a batch."""
     kept = Kept(tmp_path, rewrite_below_mb=0)
-    settings = ContinuousConfig(tend_after=4, keep_commits=4)
+    settings = ContinuousConfig(maintain_after=4, keep_commits=4)
     lake = kept.bench.lake
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     maintained, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
@@ -241,9 +241,9 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     assert len(numbers) >= 5
     assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), maintained
     assert {table for _, table in maintained} == {"silver_shop.items", "gold.items_now"}
-    assert most["files"] <= 2 * APART + settings.tend_after, most
-    assert most["snapshots"] <= 2 * (2 * APART + settings.tend_after + settings.keep_commits), most
-    assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
+    assert most["files"] <= 2 * APART + settings.maintain_after, most
+    assert most["snapshots"] <= 2 * (2 * APART + settings.maintain_after + settings.keep_commits), most
+    assert most["of the mart"] <= 2 * APART + settings.maintain_after + settings.keep_commits, most
     assert kept.bench.rows() == kept.bench.truth(ITEMS)
     assert kept.items() == 26
 
@@ -251,7 +251,7 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
 def test_what_a_mart_reads_that_has_never_been_computed_stays(spark: SparkSession, tmp_path: Path) -> None:
     """Its first computation takes longer than so many batches, in a run of its own."""
     kept = Kept(tmp_path, marts=(replace(ITEMS_NOW, with_silver=False),))
-    lake, settings = kept.bench.lake, ContinuousConfig(tend_after=2, keep_commits=2)
+    lake, settings = kept.bench.lake, ContinuousConfig(maintain_after=2, keep_commits=2)
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     maintained, read = [], set()
     for number in range(APART + 4):
@@ -367,7 +367,7 @@ def test_a_table_that_cannot_be_maintained_stops_no_round(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = kept.bench.lake
-    settings = ContinuousConfig(tend_after=1)
+    settings = ContinuousConfig(maintain_after=1)
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
 
