@@ -81,10 +81,10 @@ def mart_work(
         for stretch in stretches(mart.partitions, inside):
             by_periods.setdefault((mart.partitions, stretch), []).append(mart.name)
     runs = [MartRun(tuple(names), periods, grain) for (grain, periods), names in by_periods.items()]
-    return MartWork(tuple(sorted(runs, key=_turn)), tuple(sorted(outside)), tuple(reasons))
+    return MartWork(tuple(sorted(runs, key=_order)), tuple(sorted(outside)), tuple(reasons))
 
 
-def _turn(run: MartRun) -> tuple[bool, datetime, Grain]:
+def _order(run: MartRun) -> tuple[bool, datetime, Grain]:
     """The order of the runs. Unpartitioned marts come first, because they show the present."""
     return run.periods is not None, beginning(run.periods[0] if run.periods else date.min), run.grain
 

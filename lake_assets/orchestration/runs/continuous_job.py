@@ -16,7 +16,7 @@ from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
-from lake_assets.orchestration.runs.retry_wait import starts_backing_off
+from lake_assets.orchestration.runs.retry_wait import starts_retry_wait
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS
 from lake_assets.rounds.backoff import Backoff
@@ -131,7 +131,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
             return dg.SkipReason(
                 f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
             )
-        wait = starts_backing_off(context.instance, job.name, Backoff.of(runtime.lake.automation))
+        wait = starts_retry_wait(context.instance, job.name, Backoff.of(runtime.lake.automation))
         if wait > 0:
             return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
         return dg.RunRequest(tags=RUN_TAGS)

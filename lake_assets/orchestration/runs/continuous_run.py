@@ -36,7 +36,7 @@ from lake_assets.orchestration.checks.check_history import newest_executions
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
-from lake_assets.orchestration.runs.missed_checks import reported_positions
+from lake_assets.orchestration.runs.missed_positions import reported_positions
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import Arrivals

@@ -13,7 +13,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import current_snapshot, load_table
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
-from lake_assets.orchestration.runs.retry_wait import mart_backing_off
+from lake_assets.orchestration.runs.retry_wait import mart_retry_wait
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
@@ -59,7 +59,7 @@ def marts_to_include(
         if dg.AssetKey(mart.asset_key) not in under_way
         and all(_has_rows(runtime, rule.identifier) for rule in mart.rules)
         and not failed_inputs(instance, mart, repository)
-        and not mart_backing_off(instance, Backoff.of(automation), mart)
+        and not mart_retry_wait(instance, Backoff.of(automation), mart)
     ]
 
 

@@ -1,6 +1,6 @@
 """Rows of marts for which Dagster has no event, or an event that names older inputs.
 
-Here: comparing what each mart's table has with what Dagster shows. Not here: silver (`missed_checks.py`), and the
+Here: comparing what each mart's table has with what Dagster shows. Not here: silver (`missed_positions.py`), and the
 tables of the user's own assets: the lake does not know which of their partitions are computed.
 
 Events are missing when a run is killed between a commit and its event, or when Dagster's storage is deleted. An event
@@ -29,7 +29,7 @@ from lake_assets.orchestration.dagster_private import partitions_without_event
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
-from lake_assets.orchestration.runs.missed_checks import FOUND
+from lake_assets.orchestration.runs.missed_positions import FOUND
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime

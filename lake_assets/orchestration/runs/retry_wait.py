@@ -20,7 +20,7 @@ YOUNG_SECONDS = 60.0
 """A continuous run that fails sooner is likely to fail again."""
 
 
-def check_backing_off(
+def check_retry_wait(
     instance: dg.DagsterInstance,
     check: dg.AssetCheckKey,
     backoff: Backoff,
@@ -38,13 +38,13 @@ def check_backing_off(
     return backoff.left(failed, time.time() if now is None else now)
 
 
-def mart_backing_off(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
+def mart_retry_wait(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
     """Seconds until a run of the mart may be requested again, whichever sensor requested the failed runs."""
     tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
-    return runs_backing_off(instance, tags, key, backoff)
+    return runs_retry_wait(instance, tags, key, backoff)
 
 
-def runs_backing_off(
+def runs_retry_wait(
     instance: dg.DagsterInstance,
     tags: dict[str, str],
     asset: dg.AssetKey,
@@ -65,7 +65,7 @@ def runs_backing_off(
     return backoff.left([ended for _, ended in failed], time.time() if now is None else now)
 
 
-def starts_backing_off(instance: dg.DagsterInstance, job: str, backoff: Backoff) -> float:
+def starts_retry_wait(instance: dg.DagsterInstance, job: str, backoff: Backoff) -> float:
     """Seconds until a continuous job may be started again; 0 unless its last runs failed within YOUNG_SECONDS."""
     failed = takewhile(
         lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,

@@ -22,7 +22,7 @@ from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.marts_in_silver_runs import can_share_run, marts_to_include
-from lake_assets.orchestration.runs.retry_wait import check_backing_off
+from lake_assets.orchestration.runs.retry_wait import check_retry_wait
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
 from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
@@ -138,7 +138,7 @@ def ready_targets(
     backoff = Backoff.of(automation)
 
     def seconds_left(target: Target) -> float:
-        return check_backing_off(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED), backoff)
+        return check_retry_wait(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED), backoff)
 
     plan = plan_round(runtime, targets, seconds_left)
     return list(plan.ready), plan.reasons

@@ -2,7 +2,7 @@
 
 Checks are evaluated when a table is applied. So once a minute the sensor computes the freshness of every table, and
 evaluates the check where the outcome changed or the last evaluation is an hour old. It also reports the commits that
-Dagster has no event of (`orchestration/runs/missed_checks.py`, `missed_marts.py`).
+Dagster has no event of (`orchestration/runs/missed_positions.py`, `missed_marts.py`).
 """
 
 import time
@@ -20,8 +20,8 @@ from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
-from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
+from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.table_state import TableState, table_states

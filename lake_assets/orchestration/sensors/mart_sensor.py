@@ -20,7 +20,7 @@ from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silv
 from lake_assets.orchestration.checks.data_checks import checks_of_run
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
-from lake_assets.orchestration.runs.retry_wait import mart_backing_off
+from lake_assets.orchestration.runs.retry_wait import mart_retry_wait
 from lake_assets.orchestration.sensors.mart_hold import Hold
 from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
@@ -84,7 +84,7 @@ def mart_requests(
             return f"{mart.identifier} waits for {', '.join(failed)}"
         if held:
             return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
-        wait = mart_backing_off(instance, Backoff.of(automation), mart)
+        wait = mart_retry_wait(instance, Backoff.of(automation), mart)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
     if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout, backfills=False):

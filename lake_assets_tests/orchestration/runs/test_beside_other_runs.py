@@ -24,7 +24,7 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.continuous_job import continuous_job
 from lake_assets.orchestration.runs.continuous_run import Continuous
-from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
+from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.silver.apply.engine import apply_tables

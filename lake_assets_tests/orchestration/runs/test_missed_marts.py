@@ -18,8 +18,8 @@ from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.orchestration.assets.versions import mart_versions
 from lake_assets.orchestration.dagster_private import partitions_without_event
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
-from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts, _whole
+from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.silver.apply.engine import apply_tables

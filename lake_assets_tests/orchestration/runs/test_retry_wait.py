@@ -9,7 +9,7 @@ from dagster import DagsterRunStatus
 from dagster._core.events import StepMaterializationData
 
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
-from lake_assets.orchestration.runs.retry_wait import check_backing_off, runs_backing_off
+from lake_assets.orchestration.runs.retry_wait import check_retry_wait, runs_retry_wait
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import mart_tag
 from lake_assets.rounds.backoff import Backoff
@@ -43,12 +43,12 @@ def planned(
 
 
 def waits(instance: dg.DagsterInstance) -> float:
-    return check_backing_off(instance, CHECK, BACKOFF)
+    return check_retry_wait(instance, CHECK, BACKOFF)
 
 
 def test_without_history_there_is_no_wait(instance: dg.DagsterInstance) -> None:
     assert waits(instance) == 0
-    assert runs_backing_off(instance, TAGS, TOTAL, BACKOFF) == 0
+    assert runs_retry_wait(instance, TAGS, TOTAL, BACKOFF) == 0
 
 
 def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstance) -> None:
@@ -56,7 +56,7 @@ def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstan
     assert waits(instance) == pytest.approx(15, abs=2)
     evaluated(instance, False, False)
     assert waits(instance) == pytest.approx(60, abs=2)
-    assert check_backing_off(instance, CHECK, BACKOFF, now=time.time() + 61) == 0
+    assert check_retry_wait(instance, CHECK, BACKOFF, now=time.time() + 61) == 0
     evaluated(instance, True)
     assert waits(instance) == 0
     evaluated(instance, False)
@@ -76,7 +76,7 @@ def test_a_run_that_failed_before_the_check_counts_from_its_end(instance: dg.Dag
     (turn,) = check_executions(instance, CHECK)
     assert turn.passed is None
     assert turn.at == record.end_time
-    assert check_backing_off(instance, CHECK, BACKOFF, now=record.end_time + 5) == pytest.approx(10)
+    assert check_retry_wait(instance, CHECK, BACKOFF, now=record.end_time + 5) == pytest.approx(10)
 
 
 def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInstance) -> None:
@@ -135,7 +135,7 @@ def ended(instance: dg.DagsterInstance, *, failed: bool, materializes: bool = Fa
 
 
 def run_waits(instance: dg.DagsterInstance) -> float:
-    return runs_backing_off(instance, TAGS, TOTAL, BACKOFF)
+    return runs_retry_wait(instance, TAGS, TOTAL, BACKOFF)
 
 
 def test_runs_that_failed_in_a_row(instance: dg.DagsterInstance) -> None:

@@ -12,7 +12,7 @@ from dagster import DagsterRunStatus
 
 from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.checks.silver_checks import applied_evaluation
-from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
+from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
