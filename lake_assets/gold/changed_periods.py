@@ -103,9 +103,13 @@ def _by_partition(rule: Input, commit: Commit, grain: Grain, transform: str) -> 
 
 def _beginning(named: str, transform: str) -> date:
     """The beginning of a partition, from Iceberg's text for it."""
-    if transform == "hour":
-        return datetime.strptime(named, "%Y-%m-%d-%H").replace(tzinfo=UTC)
-    return date.fromisoformat(f"{named}-01" if transform == "month" else named)
+    try:
+        if transform == "hour":
+            return datetime.strptime(named, "%Y-%m-%d-%H").replace(tzinfo=UTC)
+        return date.fromisoformat(f"{named}-01" if transform == "month" else named)
+    except ValueError:
+        # Python has no year 0 and no year 10000, where a source's zone moves a marker.
+        return date.min if named.startswith(("-", "0")) else date.max
 
 
 def _value_in(path: str, prefix: str) -> str | None:
@@ -126,12 +130,15 @@ def _by_batch(rule: Input, commit: Commit, grain: Grain, *, changes_rows: bool) 
 
 
 def spread_onwards(
-    grain: Grain, periods: Iterable[Period], consumed_until: Period | None, until: Period
+    grain: Grain, periods: Iterable[Period], consumed_until: Period | None, until: Period, first: Period
 ) -> Periods:
     """The periods of DAY_ONWARDS: from the first touched one to the source's last commit. The period in which the
     mart's data ended last time counts as touched, because its state continued after that. If the source's last commit
-    is now earlier (a table was rebuilt), the periods after it count as well: their states are no longer known."""
+    is now earlier (a table was rebuilt), the periods after it count as well: their states are no longer known. What
+    lasts since a marker such as 1900-01-01 lasts in all periods from the `first` one on."""
     touched = {*periods, *((consumed_until,) if consumed_until is not None else ())}
+    if any(period < until - CENTURY for period in touched):
+        touched.add(first)
     return hull(grain, {*touched, until}, until) if touched else frozenset()
 
 

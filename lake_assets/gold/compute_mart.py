@@ -71,7 +71,8 @@ def computed_mart(
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }
     pending = frozenset(view.work) - frozenset(computed)
-    state = Consumption(view.snapshots, pending, view.now, view.settings, view.span, mart.partitions)
+    columns = frozenset(column.name for column in mart.columns)
+    state = Consumption(view.snapshots, pending, view.now, view.settings, view.span, mart.partitions, columns)
     frame = mart.compute(request)
 
     def latency(shown: datetime) -> dict[str, float]:
@@ -106,7 +107,8 @@ def _still_current(
     if not current:
         return None
     pending = frozenset(head.work) - current
-    now = Consumption(head.snapshots, pending, head.now, head.settings, head.span | since.span, grain)
+    found = head.span | since.span
+    now = Consumption(head.snapshots, pending, head.now, head.settings, found, grain, state.columns)
     return replace(
         computed,
         properties=now.properties(),

@@ -20,6 +20,7 @@ PENDING = f"{PREFIX}pending-days"
 NOW = f"{PREFIX}now"
 SETTINGS = f"{PREFIX}settings"
 SPAN = f"{PREFIX}span"
+COLUMNS = f"{PREFIX}columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class Consumption:
     """First and last period of all work lists so far, without periods that a user requested."""
     grain: Grain = Grain.DAY
     """The grain of `pending` and `span`."""
+    columns: frozenset[str] = frozenset()
+    """The columns with which its periods were computed, except for the pending ones; empty in commits of an earlier
+    version."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties of a mart's commit."""
@@ -48,6 +52,8 @@ class Consumption:
             found[SETTINGS] = self.settings
         if self.span:
             found[SPAN] = format_periods(self.grain, self.span)
+        if self.columns:
+            found[COLUMNS] = json.dumps(sorted(self.columns))
         return found
 
 
@@ -65,6 +71,7 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
         settings=summary.get(SETTINGS, ""),
         span=span,
         grain=of_pending if pending else grain,
+        columns=frozenset(json.loads(summary.get(COLUMNS, "[]"))),
     )
 
 

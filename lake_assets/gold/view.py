@@ -81,7 +81,7 @@ def mart_view(
         consumed = replace(consumed, pending=frozenset(), span=frozenset(), grain=grain)
     if mart.recompute_on_new_code:
         settings = fingerprint({"settings": settings, "code": code_version(mart)})
-    as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest)
+    as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest, consumed)
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
         return MartView(snapshots, rows, now, mart_snapshot, (), settings, stale, changes)
@@ -93,7 +93,7 @@ def mart_view(
         # Added one by one, because a period before all data that a user has requested does not extend the range.
         periods |= periods_held(target, column, grain)
     else:
-        periods = _touched(grain, changed, consumed, now)
+        periods = _touched(grain, changed, consumed, now, grain.of(gold.start_date))
         if periods - consumed.pending:
             # Commits of an earlier version do not name a span.
             own = own or span(periods_held(target, column, grain), current)
@@ -103,12 +103,14 @@ def mart_view(
     return MartView(snapshots, rows, now, mart_snapshot, work, settings, bool(work), changes, own)
 
 
-def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None) -> bool:
-    """Whether the mart declares columns that its rows were computed without. Decided by the schema of the newest commit
-    with rows, because the table's own schema gets a new column before its rows have values for it."""
+def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None, consumed: Consumption) -> bool:
+    """Whether the mart declares columns that its rows were computed without. Decided by what the newest commit says
+    (without that, by its schema), because the table's own schema gets a new column before its rows have values for it,
+    and commits without rows may follow."""
     if table is None or newest is None or newest.schema_id is None:
         return False
-    return not {column.name for column in mart.columns} <= set(table.schemas()[newest.schema_id].column_names)
+    known = consumed.columns or table.schemas()[newest.schema_id].column_names
+    return not {column.name for column in mart.columns} <= set(known)
 
 
 def _inputs(loaded: LoadedTables, mart: Mart) -> tuple[dict[str, Table], dict[str, int], datetime] | None:
@@ -120,6 +122,8 @@ def _inputs(loaded: LoadedTables, mart: Mart) -> tuple[dict[str, Table], dict[st
         current = current_snapshot(table)
         if table is None or current is None:
             return None
+        if rule.column is not None and rule.column not in table.schema().column_names:
+            return None  # lake.yaml has it, and no batch has added it yet
         tables[rule.identifier], snapshots[rule.identifier] = table, current.snapshot_id
     if not mart.at_cut:
         return tables, snapshots, loaded.source_now(mart.sources)
@@ -143,12 +147,14 @@ def _unconsumed(
     return changed, tuple(summary for found in changes.values() for summary in found)
 
 
-def _touched(grain: Grain, changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> Periods:
+def _touched(
+    grain: Grain, changed: Mapping[Input, Changed], consumed: Consumption, now: datetime, first: Period
+) -> Periods:
     found: Periods = frozenset()
     until = grain.of(consumed.now) if consumed.now else None
     for rule, touched in changed.items():
         if rule.follow is Follow.DAY_ONWARDS and (touched or consumed.now != now):
-            found |= spread_onwards(grain, touched.periods, until, grain.of(now))
+            found |= spread_onwards(grain, touched.periods, until, grain.of(now), first)
         else:
             found |= touched.periods
     return found

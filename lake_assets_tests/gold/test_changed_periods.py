@@ -208,9 +208,14 @@ SPREADS = {
 def test_a_state_lasts_until_the_next_change(name: str) -> None:
     touched, consumed, until, expected = SPREADS[name]
     found = spread_onwards(
-        Grain.DAY, map(day, touched), None if consumed is None else day(consumed), day(until)
+        Grain.DAY, map(day, touched), None if consumed is None else day(consumed), day(until), day(1)
     )
     assert sorted(found) == [day(number) for number in expected]
+
+
+def test_a_state_that_lasts_since_a_marker_is_in_every_period() -> None:
+    found = spread_onwards(Grain.DAY, [date(1900, 1, 1)], day(5), day(5), day(1))
+    assert {day(number) for number in range(1, 6)} <= found
 
 
 def test_hull_takes_a_marker_for_what_it_is() -> None:
@@ -311,6 +316,12 @@ FINER: dict[str, tuple[Grain, str | None, Summary, list[Period] | None]] = {
     ),
     "weeks by days": (Grain.WEEK, "day", partitions("2024-03-03", "2024-03-04"), [day(26, 2), day(4)]),
     "months by days": (Grain.MONTH, "day", partitions("2024-02-29", "2024-03-31"), [day(1, 2), day(1)]),
+    "days by days of years that Python does not have": (
+        Grain.DAY,
+        "day",
+        partitions("0000-12-31", "10000-01-01"),
+        [date.min, date.max],
+    ),
     "months by months": (
         Grain.MONTH,
         "month",

@@ -4,20 +4,23 @@ Not here: which days there are at all (`test_ranges.py`), marts without days (`t
 """
 
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 from pyiceberg.catalog import Catalog
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType
 
 from lake_assets.config import parse_column
 from lake_assets.gold.consumption import Consumption, fingerprint
-from lake_assets.gold.mart import Input
+from lake_assets.gold.mart import Follow, Input
 from lake_assets.gold.periods.grain import Grain, Periods
 from lake_assets.gold.sql_mart import SqlQuery
 from lake_assets.gold.view import MartView
+from lake_assets.iceberg.restamp import repeated, stamped_snapshot
+from lake_assets.rounds.maintenance import MART
 from lake_assets_tests.helpers.marts.mart_views import (
     DAILY,
     NOW,
@@ -60,6 +63,42 @@ def test_other_settings_concern_every_day(catalog: Catalog) -> None:
             assert found is not None
             assert found.stale == stale
     assert numbers(view(catalog)) == [5]
+
+
+def test_a_new_column_concerns_every_day_also_after_a_commit_without_rows(catalog: Catalog) -> None:
+    append(create(catalog, "trips"), {"id": 1, "at": at(4)}, {"id": 2, "at": at(5)})
+    columns = frozenset(column.name for column in DAILY.columns)
+    state = Consumption(head(catalog), frozenset(), NOW, columns=columns)
+    computed(catalog, state, *(at(day).date() for day in (4, 5)))
+    wider = replace(DAILY, columns=(*DAILY.columns, parse_column("extra", "long")))
+    # A run has added the column, and was killed.
+    table = catalog.load_table("gold.mart")
+    with table.update_schema() as change:
+        change.add_column("extra", LongType())
+    assert numbers(view(catalog, wider)) == [4, 5]
+    stamped = stamped_snapshot(table, MART)
+    assert stamped is not None
+    nothing = pa.table({"day": pa.array([], pa.date32()), "extra": pa.array([], pa.int64())})
+    table.append(nothing, snapshot_properties=repeated(stamped, MART))
+    assert numbers(view(catalog, wider)) == [4, 5]
+
+
+def test_what_lasts_since_a_marker_concerns_every_day(catalog: Catalog) -> None:
+    trips = create(catalog, "trips")
+    append(trips, {"id": 1, "at": at(3)}, {"id": 2, "at": at(6)})
+    onwards = mart(Input("shop", "trips", Follow.DAY_ONWARDS, "at"))
+    first = view(catalog, onwards)
+    assert first is not None
+    state = Consumption(head(catalog), frozenset(), NOW, span=first.span)
+    computed(catalog, state, *(at(day).date() for day in range(3, 10)))
+    assert numbers(view(catalog, onwards)) == []
+    append(trips, {"id": 3, "at": datetime(1900, 1, 1, tzinfo=UTC)})
+    assert {at(day).date() for day in range(3, 10)} <= set(work(catalog, onwards))
+
+
+def test_a_mart_waits_for_a_column_that_no_batch_has_added(catalog: Catalog) -> None:
+    append(create(catalog, "trips"), {"id": 1, "at": at(3)})
+    assert view(catalog, mart(Input("shop", "trips", Follow.DAY, "closed_at"))) is None
 
 
 def test_new_code_concerns_every_day_of_a_mart_that_says_so(catalog: Catalog) -> None:
