@@ -21,10 +21,8 @@ from lake_assets.gold.changed_periods import WITHIN, Commit
 from lake_assets.gold.consumption import Consumption, read_consumption
 from lake_assets.gold.periods.grain import Grain, Period, Periods
 from lake_assets.iceberg.retention import chain, main_chain
-from lake_assets.iceberg.table_io import applied_at, load_table, summary
+from lake_assets.iceberg.table_io import applied_at, load_table, since_1970, summary
 from lake_assets.silver.table.position import read_position
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LoadedTables:
@@ -136,7 +134,7 @@ def periods_held(table: Table | None, partition_column: str, grain: Grain) -> Pe
     (name,) = (field.name for field in table.spec().fields if field.source_id == source_id)
     values = (row["partition"][name] for row in table.inspect.partitions().to_pylist())
     # The value of Iceberg's transform `hour` is a number.
-    return frozenset(grain.of(EPOCH + timedelta(hours=v) if isinstance(v, int) else v) for v in values)
+    return frozenset(grain.of(since_1970(timedelta(hours=v)) if isinstance(v, int) else v) for v in values)
 
 
 def column_bounds(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods | None:
@@ -163,6 +161,6 @@ def _file_bounds(file: DataFile, field: NestedField) -> set[datetime] | None:
 def _time(field: NestedField, bound: bytes) -> datetime:
     assert isinstance(field.field_type, PrimitiveType), "only timestamps and dates are followed"
     value: Any = from_bytes(field.field_type, bound)
-    return EPOCH + (
+    return since_1970(
         timedelta(days=value) if isinstance(field.field_type, DateType) else timedelta(microseconds=value)
     )

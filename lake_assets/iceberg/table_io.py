@@ -6,7 +6,7 @@ a summary's properties mean to silver and gold.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
@@ -29,6 +29,7 @@ RESTAMP_OF = "lake.restamp-of"
 APPLIED_AT = "lake.applied-at"
 """When that snapshot was committed, ISO 8601 UTC."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")
 
 TABLE_PROPERTIES = {
@@ -145,6 +146,16 @@ def load_table(catalog: Catalog, identifier: str) -> Table | None:
 def current_snapshot(table: Table | None) -> Snapshot | None:
     """Main's head; None without a table, and for a table without commits."""
     return table.current_snapshot() if table is not None else None
+
+
+def since_1970(passed: timedelta) -> datetime:
+    """The UTC time so long after the beginning of 1970. A source's zone moves markers such as 0001-01-01 and 9999-12-31
+    into years that Python does not have: such a time becomes Python's first or last one."""
+    try:
+        return _EPOCH + passed
+    except OverflowError:
+        is_last = passed > timedelta(0)
+        return datetime.max.replace(tzinfo=UTC) if is_last else datetime.min.replace(tzinfo=UTC)
 
 
 def committed_at(snapshot: Snapshot) -> datetime:

@@ -6,19 +6,19 @@ Days and hours are UTC.
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.iceberg.table_io import since_1970
 from lake_assets.silver.table.position import ALL, TOUCHED_DAYS, TOUCHED_HOURS, touched_property
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import Sql, quoted, sql
 
 MOST = 400
 """A batch that touches more days or hours of a column records `all`: a summary should not contain long lists."""
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (written without a zone)
 MICROS = {TOUCHED_DAYS: 86_400_000_000, TOUCHED_HOURS: 3_600_000_000}
 
 Images = tuple[DataFrame, tuple[str, ...]]
@@ -90,7 +90,10 @@ def _number(target: Target, where: tuple[str, ...], kind: str, column: str) -> C
 def _text(kind: str, numbers: list[int]) -> str:
     if len(numbers) > MOST:
         return ALL
-    times = [EPOCH + number * timedelta(microseconds=MICROS[kind]) for number in sorted(numbers)]
+    times = [
+        since_1970(number * timedelta(microseconds=MICROS[kind])).replace(tzinfo=None)
+        for number in sorted(numbers)
+    ]
     if kind == TOUCHED_DAYS:
         return ",".join(time.date().isoformat() for time in times)
     return ",".join(time.isoformat(timespec="hours") for time in times)
