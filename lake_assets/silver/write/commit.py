@@ -23,6 +23,7 @@ from lake_assets.silver.changes.last_changes import LastChanges
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.guard import foreign_commits
 from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
@@ -256,7 +257,7 @@ def write_final_commit(
     It is always the branch's last commit: an append, or the overwrite of all rows. It is never a
     delete, because a delete that changes only metadata would lose the properties.
     """
-    properties = _properties(result, written)
+    properties = _properties(context, result, written)
     if written.images is None:
         current.write_nothing(properties)
         return
@@ -276,15 +277,17 @@ def write_final_commit(
 def repeat_position(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
     """Repeats the commit without rows, with properties that were known only after the rows were written."""
     _, head = current.head(context.runtime.catalog)
-    properties = _properties(result, written) | {
+    properties = _properties(context, result, written) | {
         RESTAMP_OF: str(head.snapshot_id),
         APPLIED_AT: committed_at(head).isoformat(),
     }
     current.write_nothing(properties)
 
 
-def _properties(result: BatchResult, written: Written) -> dict[str, str]:
-    return {**result.position.properties(), **result.properties(), **written.touched}
+def _properties(context: BatchContext, result: BatchResult, written: Written) -> dict[str, str]:
+    # What others have touched since the last batch is unknown, and marts take it for a part of this batch.
+    touched = all_touched(context.target) if foreign_commits(context.table) else written.touched
+    return {**result.position.properties(), **result.properties(), **touched}
 
 
 def count_rows(
@@ -301,7 +304,12 @@ def count_rows(
         )
     counts = _row_counts(reader, result, written, _summaries_since(table, context, head))
     replaces = written.strategy in ("overwrite", "delete")
-    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
+    problem = row_count_problem(counts, replaces=replaces)
+    main = table.current_snapshot()
+    if problem is not None and (main.snapshot_id if main else None) != context.position.snapshot_id:
+        # Some strategies read the rows to be replaced from main, which another run has moved since the plan.
+        raise ApplyConflict(f"{context.target.identifier}: another run published first")
+    if problem is not None:
         raise RowCountMismatch(
             context.target.table,
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
