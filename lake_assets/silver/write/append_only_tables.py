@@ -131,7 +131,9 @@ def _may_repeat(context: BatchContext, *, late: bool) -> bool:
 def each_once(changes: DataFrame) -> DataFrame:
     """The changes without repetitions. Keeps all rows without a sequence of their own."""
     place = F.when(~has_own_sequence(F.col("_sequence")), F.struct("_file", "_row"))
-    return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
+    # Spark groups -0.0 with 0.0, and a column that it groups by has 0.0 afterwards.
+    kept = changes.withColumns({"_place": place, "_kept": F.col("_image")})
+    return kept.dropDuplicates([*IDENTITY, "_place"]).withColumn("_image", F.col("_kept")).drop("_kept")
 
 
 def _files_in_log(reader: BatchReader) -> list[LoggedFile]:
