@@ -12,7 +12,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.io import PY_IO_IMPL
 from sqlalchemy.engine import Engine, make_url
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
@@ -70,7 +70,7 @@ def _opened(config: CatalogConfig) -> Catalog:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
     # When two processes open a new catalog at once, both try to create its tables, and one of them fails.
     policy = Retrying(
-        retry=retry_if_exception_type(OperationalError),
+        retry=retry_if_exception_type((OperationalError, ProgrammingError, IntegrityError)),
         stop=stop_after_attempt(3),
         wait=wait_fixed(0.2),
         reraise=True,

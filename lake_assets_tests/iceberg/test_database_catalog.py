@@ -1,22 +1,28 @@
 """A catalog of type `jdbc` on PostgreSQL: Spark and PyIceberg see one another's tables and commits.
 
-Here: batches, a mart's kind of read, and a password that is rotated between two batches. Not here: PyIceberg alone
-(`test_catalog_secrets.py`), messages of a database that does not answer (`test_catalog_faults.py`).
+Here: a new catalog, batches, a mart's kind of read, and a password that is rotated between two batches. Not here:
+PyIceberg alone (`test_catalog_secrets.py`), messages of a database that does not answer (`test_catalog_faults.py`).
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from lake_assets.config import S3Config
+from lake_assets.config import CatalogConfig, S3Config
+from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.servers.postgresql import Login
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
+AT_ONCE = 4
 PASSWORD = "first p@ss:w/rd"
 
 
@@ -47,3 +53,28 @@ def test_a_password_that_is_rotated_between_two_batches(
     name = bench.lake.config.catalog.name
     seen = bench.lake.runtime.sessions.root().sql(f"SELECT id, v FROM {name}.silver_shop.items")
     assert {row.id: row.v for row in seen.collect()} == values(bench)
+
+
+def test_several_processes_open_a_new_catalog_at_once(postgresql: str, tmp_path: Path) -> None:
+    """Each finds that its tables are missing, and one of them creates them. Several times, because chance decides."""
+    server = sa.create_engine(
+        postgresql.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+    )
+    login = Login(postgresql, "password")
+    for _ in range(5):
+        database = f"db_{uuid4().hex[:8]}"
+        with server.connect() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {database}")
+        address = login.port_address("password").removesuffix("postgres") + database
+        config = CatalogConfig.model_validate(
+            {"name": "lake", "type": "jdbc", "uri": f"jdbc:{address}", "warehouse": str(tmp_path)}
+        )
+        together = Barrier(AT_ONCE)
+
+        def opened(_: int, config: CatalogConfig = config, together: Barrier = together) -> Catalog:
+            together.wait()
+            return open_catalog(config)
+
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            catalogs = list(threads.map(opened, range(AT_ONCE)))
+        assert [catalog.list_namespaces() for catalog in catalogs] == [[]] * AT_ONCE
