@@ -201,7 +201,7 @@ def test_what_was_quarantined_is_said_with_the_command_that_names_it(
     assert (items["quarantined"], items["quarantined_files"]) == (2, 1)
     assert isinstance(items["lag_seconds"], float)
     assert call(folder, "sync") == 0
-    assert "quarantined" not in capsys.readouterr().err, "of this call nothing was"
+    assert "quarantine list" not in capsys.readouterr().err, "this call quarantined nothing"
 
 
 def test_an_error_of_the_jvm_is_its_root_cause_and_the_log_has_the_rest(
