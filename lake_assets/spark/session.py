@@ -21,7 +21,7 @@ from py4j.protocol import Py4JNetworkError
 
 from lake_assets.config import LakeConfig
 from lake_assets.config.aws.secret_references import refers
-from lake_assets.errors import with_causes
+from lake_assets.errors import ApplyConflict, TableStopped, with_causes
 from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.internals.pyspark_private import (
     activate,
@@ -177,8 +177,17 @@ class SparkSessions:
             more = _settings(lake, EXACT_NAMES, INTERPRETED if few_rows else {})
             session = self._connected(lake, more) if self._connects else _new(self.root(), lake, more)
         activate(session)
-        # A session that failed may be unusable, and is not used again.
-        yield session
+        try:
+            yield session
+        except (ApplyConflict, TableStopped):
+            # These say nothing of the session. A new one would open another connection to the catalog's database, and
+            # Java closes the old one only when it collects the session.
+            self._rest(session, lake, few_rows=few_rows)
+            raise
+        # After any other error a session may be unusable, and is not used again.
+        self._rest(session, lake, few_rows=few_rows)
+
+    def _rest(self, session: "SparkSession", lake: LakeConfig, *, few_rows: bool) -> None:
         with self._lock:
             if lake == self._with_secrets:
                 self._idle[few_rows].append((session, time.time()))

@@ -78,3 +78,29 @@ def test_several_processes_open_a_new_catalog_at_once(postgresql: str, tmp_path:
         with ThreadPoolExecutor(AT_ONCE) as threads:
             catalogs = list(threads.map(opened, range(AT_ONCE)))
         assert [catalog.list_namespaces() for catalog in catalogs] == [[]] * AT_ONCE
+
+
+@pytest.mark.spark
+def test_a_table_that_is_stopped_takes_no_connections(
+    spark: SparkSession, postgresql: str, tmp_path: Path
+) -> None:
+    login = Login(postgresql, "password")
+    catalog = {
+        "name": f"lake_{uuid4().hex[:8]}",
+        "type": "jdbc",
+        "uri": f"jdbc:{login.port_address('password')}",
+        "warehouse": str(tmp_path / "warehouse"),
+    }
+    strict = ITEMS | {"quarantine": {"max_rows": 0}}
+    bench, clock = Bench(tmp_path, {"public.items": strict}, sections={"catalog": catalog}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    bench.put(changed(clock, ("X", 1, "b")))
+    server = sa.create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    own = sa.text("SELECT count(*) FROM pg_stat_activity WHERE usename = :name")
+    seen = []
+    for _ in range(8):
+        assert bench.turn()["items"].error is not None
+        with server.connect() as connection:
+            seen.append(connection.execute(own, {"name": login.name}).scalar_one())
+    assert seen[-1] == seen[0], seen
