@@ -130,16 +130,20 @@ def _by_batch(rule: Input, commit: Commit, grain: Grain, *, changes_rows: bool) 
 
 
 def spread_onwards(
-    grain: Grain, periods: Iterable[Period], consumed_until: Period | None, until: Period, first: Period
+    grain: Grain,
+    periods: Iterable[Period],
+    consumed_until: Period | None,
+    until: Period,
+    first_partition: Period,
 ) -> Periods:
     """The periods of DAY_ONWARDS: from the first touched one to the source's last commit. The period in which the
     mart's data ended last time counts as touched, because its state continued after that. If the source's last commit
     is now earlier (a table was rebuilt), the periods after it count as well: their states are no longer known. What
-    lasts since a marker such as 1900-01-01 lasts in all periods from the `first` one on."""
+    lasts since a marker such as 1900-01-01 lasts in all partitions."""
     touched = {*periods, *((consumed_until,) if consumed_until is not None else ())}
-    if any(period < until - CENTURY for period in touched):
-        touched.add(first)
-    return hull(grain, {*touched, until}, until) if touched else frozenset()
+    if not touched:
+        return frozenset()
+    return hull(grain, ends(frozenset({*touched, until}), first_partition, until), until)
 
 
 def ends(bounds: Periods | None, first_partition: Period, now: Period) -> Periods:

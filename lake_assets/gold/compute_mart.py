@@ -107,8 +107,14 @@ def _still_current(
     if not current:
         return None
     pending = frozenset(head.work) - current
-    found = head.span | since.span
-    now = Consumption(head.snapshots, pending, head.now, head.settings, found, grain, state.columns)
+    now = replace(
+        state,
+        snapshots=head.snapshots,
+        pending=pending,
+        now=head.now,
+        settings=head.settings,
+        span=head.span | since.span,
+    )
     return replace(
         computed,
         properties=now.properties(),

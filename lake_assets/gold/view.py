@@ -85,15 +85,15 @@ def mart_view(
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
         return MartView(snapshots, rows, now, mart_snapshot, (), settings, stale, changes)
-    current, column = grain.of(now), mart.partition_column
+    current, first, column = grain.of(now), grain.of(gold.start_date), mart.partition_column
     own = consumed.span
     if not as_before or any(found.every for found in changed.values()):
-        periods = _every_period(mart, tables, snapshots, current, grain.of(gold.start_date))
+        periods = _every_period(mart, tables, snapshots, current, first)
         own = span(periods, current)
         # Added one by one, because a period before all data that a user has requested does not extend the range.
         periods |= periods_held(target, column, grain)
     else:
-        periods = _touched(grain, changed, consumed, now, grain.of(gold.start_date))
+        periods = _touched(grain, changed, consumed, now, first)
         if periods - consumed.pending:
             # Commits of an earlier version do not name a span.
             own = own or span(periods_held(target, column, grain), current)
@@ -148,13 +148,17 @@ def _unconsumed(
 
 
 def _touched(
-    grain: Grain, changed: Mapping[Input, Changed], consumed: Consumption, now: datetime, first: Period
+    grain: Grain,
+    changed: Mapping[Input, Changed],
+    consumed: Consumption,
+    now: datetime,
+    first_partition: Period,
 ) -> Periods:
     found: Periods = frozenset()
     until = grain.of(consumed.now) if consumed.now else None
     for rule, touched in changed.items():
         if rule.follow is Follow.DAY_ONWARDS and (touched or consumed.now != now):
-            found |= spread_onwards(grain, touched.periods, until, grain.of(now), first)
+            found |= spread_onwards(grain, touched.periods, until, grain.of(now), first_partition)
         else:
             found |= touched.periods
     return found

@@ -95,7 +95,7 @@ def _apply(
     for name, metadata in sorted(result.applied.items()):
         rows, files = metadata.get("rows_quarantined", 0), metadata.get("files_quarantined", 0)
         if sentence := quarantined_sentence(name, by_name[name].table, rows, files):
-            result.quarantined.append(sentence)
+            result.quarantine_notes.append(sentence)
     reported = set()
     for evaluation in run.get_asset_check_evaluations():
         if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:

@@ -48,7 +48,7 @@ class SyncResult:
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Tables and marts that wait, and for what."""
-    quarantined: list[str] = field(default_factory=list)
+    quarantine_notes: list[str] = field(default_factory=list)
     """A sentence for each silver table with rows or files that the call has quarantined."""
     notes: list[str] = field(default_factory=list)
     """Changes of lake.yaml that another command has to apply."""

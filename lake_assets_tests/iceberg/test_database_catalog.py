@@ -19,11 +19,21 @@ from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
-from lake_assets_tests.helpers.servers.postgresql import Login
+from lake_assets_tests.helpers.servers.postgresql import Login, psycopg_engine
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
 AT_ONCE = 4
 PASSWORD = "first p@ss:w/rd"
+
+
+def catalog_at(address: str, folder: Path) -> dict[str, str]:
+    """The section of lake.yaml. Spark keeps a catalog by its name, so each has a name of its own."""
+    return {
+        "name": f"lake_{uuid4().hex[:8]}",
+        "type": "jdbc",
+        "uri": f"jdbc:{address}",
+        "warehouse": str(folder / "warehouse"),
+    }
 
 
 @pytest.mark.spark
@@ -31,12 +41,7 @@ def test_a_password_that_is_rotated_between_two_batches(
     spark: SparkSession, postgresql: str, s3: S3Config, tmp_path: Path
 ) -> None:
     login, secret = Login(postgresql, PASSWORD), Secret(s3, {"password": PASSWORD})
-    catalog = {
-        "name": f"lake_{uuid4().hex[:8]}",
-        "type": "jdbc",
-        "uri": f"jdbc:{login.port_address(f'${{secret:{secret.name}:password}}')}",
-        "warehouse": str(tmp_path / "warehouse"),
-    }
+    catalog = catalog_at(login.port_address(f"${{secret:{secret.name}:password}}"), tmp_path)
     sections = {"catalog": catalog, "secrets": secrets_config(s3, ttl="1s")}
     bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections=sections), Clock()
     bench.put(loaded({1: "a", 2: "b", 3: "c"}))
@@ -57,18 +62,14 @@ def test_a_password_that_is_rotated_between_two_batches(
 
 def test_several_processes_open_a_new_catalog_at_once(postgresql: str, tmp_path: Path) -> None:
     """Each finds that its tables are missing, and one of them creates them. Several times, because chance decides."""
-    server = sa.create_engine(
-        postgresql.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
-    )
+    server = psycopg_engine(postgresql, isolation_level="AUTOCOMMIT")
     login = Login(postgresql, "password")
     for _ in range(5):
         database = f"db_{uuid4().hex[:8]}"
         with server.connect() as connection:
             connection.exec_driver_sql(f"CREATE DATABASE {database}")
         address = login.port_address("password").removesuffix("postgres") + database
-        config = CatalogConfig.model_validate(
-            {"name": "lake", "type": "jdbc", "uri": f"jdbc:{address}", "warehouse": str(tmp_path)}
-        )
+        config = CatalogConfig.model_validate(catalog_at(address, tmp_path))
         together = Barrier(AT_ONCE)
 
         def opened(_: int, config: CatalogConfig = config, together: Barrier = together) -> Catalog:
@@ -85,18 +86,13 @@ def test_a_table_that_is_stopped_takes_no_connections(
     spark: SparkSession, postgresql: str, tmp_path: Path
 ) -> None:
     login = Login(postgresql, "password")
-    catalog = {
-        "name": f"lake_{uuid4().hex[:8]}",
-        "type": "jdbc",
-        "uri": f"jdbc:{login.port_address('password')}",
-        "warehouse": str(tmp_path / "warehouse"),
-    }
+    catalog = catalog_at(login.port_address("password"), tmp_path)
     strict = ITEMS | {"quarantine": {"max_rows": 0}}
     bench, clock = Bench(tmp_path, {"public.items": strict}, sections={"catalog": catalog}), Clock()
     bench.put(loaded({1: "a"}))
     bench.apply()
     bench.put(changed(clock, ("X", 1, "b")))
-    server = sa.create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    server = psycopg_engine(postgresql)
     own = sa.text("SELECT count(*) FROM pg_stat_activity WHERE usename = :name")
     seen = []
     for _ in range(8):

@@ -49,7 +49,7 @@ def run_sync(
         from lake_assets.commands.show.show import show_sync
 
         show_sync(out, result)
-    for sentence in result.quarantined:
+    for sentence in result.quarantine_notes:
         err.print(sentence)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")

@@ -304,12 +304,10 @@ def count_rows(
         )
     counts = _row_counts(reader, result, written, _summaries_since(table, context, head))
     replaces = written.strategy in ("overwrite", "delete")
-    problem = row_count_problem(counts, replaces=replaces)
-    main = table.current_snapshot()
-    if problem is not None and (main.snapshot_id if main else None) != context.position.snapshot_id:
-        # Some strategies read the rows to be replaced from main, which another run has moved since the plan.
-        raise ApplyConflict(f"{context.target.identifier}: another run published first")
-    if problem is not None:
+    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
+        if table.metadata.current_snapshot_id != context.position.snapshot_id:
+            # Some strategies read the rows to be replaced from main, which another run has moved since the plan.
+            raise ApplyConflict(f"{context.target.identifier}: another run published first")
         raise RowCountMismatch(
             context.target.table,
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -71,11 +72,16 @@ def postgresql_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def psycopg_engine(address: str, **options: Any) -> sa.Engine:
+    """SQLAlchemy's engine for an address, with the driver that is installed."""
+    return sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://"), **options)
+
+
 class Login:
     """A user of the server, whose password changes as it does in a rotation."""
 
     def __init__(self, address: str, password: str) -> None:
-        self._server = sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
+        self._server = psycopg_engine(address)
         self.name = f"login_{uuid4().hex[:8]}"
         self._run(f"CREATE ROLE {self.name} LOGIN SUPERUSER PASSWORD '{password}'")
         owner, _, self._place = address.partition("@")

@@ -9,11 +9,13 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
+from lake_assets_tests.helpers.servers.postgresql import psycopg_engine
+
 
 @pytest.fixture(scope="session")
 def new_database(postgresql: str) -> Callable[[str], str]:
     """Makes a database with what the SQL says in it, and returns its address."""
-    server = sa.create_engine(_driver(postgresql), isolation_level="AUTOCOMMIT")
+    server = psycopg_engine(postgresql, isolation_level="AUTOCOMMIT")
     numbers = count(1)
 
     def create(sql: str) -> str:
@@ -21,14 +23,10 @@ def new_database(postgresql: str) -> Callable[[str], str]:
         with server.connect() as connection:
             connection.execute(sa.text(f"CREATE DATABASE {name}"))
         address = postgresql.replace("/postgres?", f"/{name}?")
-        database = sa.create_engine(_driver(address))
+        database = psycopg_engine(address)
         with database.begin() as connection:
             connection.exec_driver_sql(sql)
         database.dispose()
         return address
 
     return create
-
-
-def _driver(address: str) -> str:
-    return address.replace("postgresql://", "postgresql+psycopg://")

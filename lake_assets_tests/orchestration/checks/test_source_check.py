@@ -20,7 +20,7 @@ from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
 from lake_assets_tests.helpers.reconcile.restored import restorer
-from lake_assets_tests.helpers.servers.postgresql import Login
+from lake_assets_tests.helpers.servers.postgresql import Login, psycopg_engine
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -36,7 +36,7 @@ TABLE: dict[str, Any] = {
 @pytest.fixture
 def source(postgresql: str) -> Iterator[sa.Engine]:
     """A database with 200 sales."""
-    engine = sa.create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    engine = psycopg_engine(postgresql)
     statements = [
         "DROP SCHEMA IF EXISTS shop CASCADE",
         "CREATE SCHEMA shop",
