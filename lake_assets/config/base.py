@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Wit
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+CENTURY = timedelta(days=36525)
+"""A time that is longer ago is a marker such as 1900-01-01, not a date."""
 UNDECIDED = "undecided"
 """The value in a generated lake.yaml where the user has to decide; a lake.yaml that contains it is not valid."""
 

@@ -5,7 +5,7 @@ Not here: reading the file and the environment (`config_file.py`), or using a se
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -13,7 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from lake_assets.config.automation import AlarmsConfig, ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import SecretsConfig
 from lake_assets.config.aws.secret_references import has_reference
-from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, matching, refuse
+from lake_assets.config.base import (
+    CENTURY,
+    UNDECIDED,
+    Duration,
+    Mistake,
+    Model,
+    did_you_mean,
+    matching,
+    refuse,
+)
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.columns import Mask, MaskingConfig
 from lake_assets.config.consistent_cut import ConsistentCut
@@ -254,13 +263,22 @@ class SourceConfig(Model):
 class GoldConfig(Model):
     start_date: date = date(2000, 1, 1)
     """The earliest day of bronze and of the marts: the marts leave earlier rows out. In Dagster, partitions begin at
-    the first day of the data, but not before this day."""
+    the first day of the data, but not before this day. At most a century ago: earlier times in a row count as markers
+    such as 1900-01-01."""
     marts: tuple[str, ...] = ()
     """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the marts, such as the empty-rack limit; passed to them unchanged."""
     checks: dict[str, dict[str, TableCheck]] = Field(default_factory=dict)
     """By mart and name, checks of the mart's rows; see docs/checks.md."""
+
+    @field_validator("start_date")
+    @classmethod
+    def _within_a_century(cls, start: date) -> date:
+        earliest = datetime.now(UTC).date() - CENTURY
+        if start < earliest:
+            raise ValueError(f"is more than a century ago: name a day from {earliest} on")
+        return start
 
     @model_validator(mode="after")
     def _checks(self) -> "GoldConfig":

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from lake_assets.config.base import CENTURY
 from lake_assets.gold.mart import Follow, Input
 from lake_assets.gold.periods.grain import (
-    CENTURY,
     YEAR,
     Grain,
     Period,

@@ -56,6 +56,12 @@ def test_every_mistake_is_a_line_in_the_order_of_the_file(refusal):
     ]
 
 
+def test_partitions_begin_within_a_century(refusal):
+    """Marts take earlier days for markers, and would not compute those between two of them."""
+    (said,) = refusal(GOOD.replace("2026-01-01", "1900-01-01"))
+    assert said.startswith("gold.start_date: is more than a century ago: name a day from 19")
+
+
 def test_several_mistakes_of_one_table(refusal):
     text = table(
         """        primary_key: [id]

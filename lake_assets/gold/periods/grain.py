@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
-CENTURY = timedelta(days=36525)
+from lake_assets.config.base import CENTURY
+
 YEAR = timedelta(days=366)
 HOUR_KEY = "%Y-%m-%d-%H:%M"
 

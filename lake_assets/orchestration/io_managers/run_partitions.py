@@ -5,7 +5,7 @@ conditions in Spark and PyIceberg (`gold/partition_rows.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -88,13 +88,18 @@ def _rows(definition: dg.PartitionsDefinition[Any], column: str, keys: Iterable[
     windows = {key: definition.time_window_for_partition_key(key) for key in keys}
     spans = {key: (window.start, window.end) for key, window in windows.items()}
     found: list[ColumnRows] = []
-    for key, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+    # In UTC, because Python compares times of one zone by the clock on the wall, which shows an hour of autumn twice.
+    for key, (start, end) in sorted(spans.items(), key=lambda item: item[1][0].astimezone(UTC)):
         last = found[-1] if found else None
-        if last is not None and last.window is not None and last.window[1] == start:
+        if last is not None and last.window is not None and _is_same(last.window[1], start):
             found[-1] = ColumnRows(column, (*last.keys, key), (last.window[0], end))
         else:
             found.append(ColumnRows(column, (key,), (start, end)))
     return found
+
+
+def _is_same(one: datetime, other: datetime) -> bool:
+    return one.astimezone(UTC) == other.astimezone(UTC)
 
 
 def _parts_of_two(

@@ -4,7 +4,7 @@ Real runs and tables, read back through PyIceberg. Not here: days (`test_io_mana
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -135,6 +135,38 @@ def _key_of(definition: Any, value: Any) -> str:
         if window.start <= value < window.end:
             return key
     raise AssertionError(value)
+
+
+def test_hours_that_meet_on_the_clock_but_not_in_time_are_separate(lake: Lake) -> None:
+    """In autumn, a clock shows 02:00 to 03:00 twice: the hour before and the second one have an hour between them."""
+    autumn = dg.HourlyPartitionsDefinition(
+        "2026-10-25-01:00", end_date="2026-10-25-04:00", timezone="Europe/Berlin"
+    )
+    first_hour = datetime(2026, 10, 24, 23, tzinfo=UTC)
+    keys = autumn.get_partition_keys()
+    seen: list[int] = []
+
+    @dg.asset(
+        key=["gold", "autumn"],
+        io_manager_key="io",
+        partitions_def=autumn,
+        metadata={PARTITION_COLUMN: "at"},
+    )
+    def own(context: dg.AssetExecutionContext) -> pa.Table:
+        number = keys.index(context.partition_key)
+        at_hour = pa.array([first_hour + timedelta(hours=number)], AT)
+        return pa.table({"id": [number], "at": at_hour, "word": ["x"]})
+
+    chosen = dg.SpecificPartitionsPartitionMapping(["2026-10-25-01:00", "2026-10-25-02:00+0100"])
+
+    @dg.asset(ins={"rows": dg.AssetIn(key=own.key, input_manager_key="io", partition_mapping=chosen)})
+    def reader(rows: pa.Table) -> None:
+        seen.extend(sorted(rows["id"].to_pylist()))
+
+    for key in keys:
+        materialize(lake, own, key)
+    materialize(lake, [own, reader], None, selection=[reader])
+    assert seen == [0, 2]
 
 
 def test_partitions_of_two_dimensions(lake: Lake) -> None:
