@@ -47,7 +47,9 @@ def kept_rows(
     rows = on_branch(context, current)
     if isinstance(keys, list):
         is_replaced = F.col(quoted("t", context.target.key[0])).isin(keys)
-        rows = rows.filter(~F.coalesce(is_replaced, F.lit(False)))
+        # `greatest` takes NULL for false, and Iceberg does not understand it: a NOT IN of Iceberg's own would skip no
+        # file, and take requests to look for row groups to skip.
+        rows = rows.filter(~F.greatest(is_replaced, F.lit(False)))
     else:
         rows = rows.join(broadcast_if_few(keys, number).alias("k"), same_key(context.target), "left_anti")
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
