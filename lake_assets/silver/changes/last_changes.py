@@ -24,6 +24,7 @@ from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
+from lake_assets.spark.sql import Sql, joined, literal
 
 _I, _U, _D, _HERE, _AWAY = range(5)
 """An update that moves its key is two events: its row arrives at one key, and leaves the other."""
@@ -66,16 +67,17 @@ class LastChanges:
         return spark.createDataFrame(pa.table({"_keys": lists})).select(F.inline("_keys"))
 
     @property
-    def few_keys(self) -> list[Any] | None:
-        """The batch's keys, if they are few numbers or short texts of one column: looking a row up in a set of the plan
-        is faster than a join."""
+    def few_keys(self) -> Sql | None:
+        """The batch's keys as a list of literals, if they are few numbers or short texts of one column: looking a row
+        up in a set of the plan is faster than a join. A text, because a `Column` of each key takes a call of the JVM,
+        and each call waits for the other threads that run Python."""
         keys = self.keys[0]
-        is_plain = pa.types.is_integer(keys.type) or pa.types.is_string(keys.type)
+        is_number = pa.types.is_integer(keys.type)
         is_few = len(keys) <= MOST_IN_PLAN and keys.nbytes <= BYTES_IN_PLAN
-        if self.keys.num_columns > 1 or not (is_plain and is_few):
+        if self.keys.num_columns > 1 or not is_few or not (is_number or pa.types.is_string(keys.type)):
             return None
-        found: list[Any] = keys.to_pylist()
-        return found
+        values = keys.to_pylist()
+        return joined(", ", (Sql(f"{value}L") for value in values) if is_number else map(literal, values))
 
     def marks(self, lowest: int, highest: int) -> pa.Table | None:
         """A row with `_marks`, a list of longs: a bit for each number from `lowest` to `highest`, set for the batch's

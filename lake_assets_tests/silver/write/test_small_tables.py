@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.config import Strategy
 from lake_assets.errors import RowCountMismatch
@@ -17,7 +17,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.table.targets import Tracked
+from lake_assets.silver.table.targets import Target, Tracked
 from lake_assets.silver.write import batch_context, commit
 from lake_assets.silver.write.current import foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
@@ -109,6 +109,24 @@ def test_keys_of_every_kind_are_replaced(
     (batch,) = bench.apply()["items"]
     assert (batch.strategy, batch.rows_removed, batch.rows) == ("rewrite", 3, 3)
     assert bench.rows() == bench.truth()
+
+
+def test_few_keys_are_no_filter_of_the_scan(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter costs Iceberg requests to a bucket: it looks in each file for parts to skip, and there are none."""
+    items = SmallTable(tmp_path)
+    items.load(1, 2, 3)
+    as_columns = commit.in_table_columns
+
+    def explaining(frame: DataFrame, target: Target) -> DataFrame:
+        frame.explain()
+        return as_columns(frame, target)
+
+    monkeypatch.setattr(rewrite, "in_table_columns", explaining)
+    assert items.apply(("U", 1)).strategy == "rewrite"
+    plan = capsys.readouterr().out
+    assert plan.count("Filter NOT greatest(") == plan.count("BatchScan") == plan.count("filters=,") == 1
 
 
 def test_which_tables_are_marked(
