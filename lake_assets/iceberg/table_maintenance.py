@@ -35,6 +35,8 @@ ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
 """Maintenance does not wait for an attempt that began longer ago: such an attempt is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
+BYTES_OF_PART = 1 << 30
+MOST_PARTS = 10
 MOST_IDS = 1000
 """Snapshot ids in one statement."""
 T = TypeVar("T")
@@ -136,10 +138,12 @@ class TableMaintenance:
         """Rewrites small data files, files with many deleted rows, and manifests; returns the number of data files
         that it rewrote.
 
-        It commits in several parts, so that a conflict with a batch costs the work of one part only.
+        It commits a large table in several parts, so that a conflict with a batch costs the work of one part only.
         """
+        table = load_table(self.catalog, self.identifier)
         options = {
             "partial-progress.enabled": "true",
+            "partial-progress.max-commits": str(_parts(table)),
             "target-file-size-bytes": str(self.settings.target_file_size_mb << 20),
             "min-input-files": str(self.settings.min_small_files),
             "delete-ratio-threshold": "0.3",
@@ -147,7 +151,6 @@ class TableMaintenance:
             "delete-file-threshold": str(self.settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
-        table = load_table(self.catalog, self.identifier)
         if table is not None and has_former_partitions(table):
             options["rewrite-all"] = "true"
         listed = joined(", ", (literal(text) for option in options.items() for text in option))
@@ -254,6 +257,13 @@ def _is_conflict(error: BaseException) -> bool:
     # A batch touched files or manifests that a rewrite replaces; a branch was created on a snapshot to be expired.
     signs = ("ValidationException", "Still referenced by refs")
     return lost_race(error) or any(sign in str(error) for sign in signs)
+
+
+def _parts(table: Table | None) -> int:
+    """In how many commits a table's files are rewritten: a commit takes a third of a second, and BYTES_OF_PART of
+    rows take many seconds to rewrite."""
+    size = int(summary(current_snapshot(table)).get("total-files-size", "0"))
+    return min(MOST_PARTS, 1 + size // BYTES_OF_PART)
 
 
 def _data_files(table: Table) -> int:

@@ -10,11 +10,14 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.setup.validate import check
 from lake_assets.commands.show.status import status
+from lake_assets.iceberg import table_maintenance
 from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
+from lake_assets.iceberg.table_io import summary
 from lake_assets.iceberg.table_maintenance import TableMaintenance
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.small_table import NEVER
 from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = pytest.mark.spark
@@ -30,17 +33,18 @@ def config(*partition_by: str) -> dict[str, Any]:
 class Life:
     """A table with a row for each of some days."""
 
-    def __init__(self, folder: Path, *partition_by: str) -> None:
-        self.bench, self.clock = Bench(folder, config(*partition_by)), Clock()
+    def __init__(self, folder: Path, *partition_by: str, **sections: Any) -> None:
+        self.bench, self.clock = Bench(folder, config(*partition_by), sections=sections), Clock()
         self.bench.put(load_file(TABLE, [self.row(key) for key in range(1, 8)]))
         self.bench.apply()
 
     def row(self, key: int, name: str = "old") -> dict[str, Any]:
-        return {"id": key, "at": datetime(2026, 2, key, 12, tzinfo=UTC), "name": name}
+        return {"id": key, "at": datetime(2026, 2, key % 100, 12, tzinfo=UTC), "name": name}
 
-    def change(self, op: str, key: int) -> None:
+    def change(self, op: str, *keys: int) -> None:
         self.clock.now += timedelta(minutes=1)
-        self.bench.put(cdc_file(TABLE, self.clock.now, [self.clock.change(op, self.row(key, "new"))]))
+        changes = [self.clock.change(op, self.row(key, "new")) for key in keys]
+        self.bench.put(cdc_file(TABLE, self.clock.now, changes))
         self.bench.apply()
 
     def note(self) -> str | None:
@@ -110,3 +114,19 @@ def test_maintenance_leaves_right_partitions_alone(spark: SparkSession, tmp_path
     life.maintain()
     assert life.bench.table().metadata.default_spec_id == before
     assert life.note() is None
+
+
+@pytest.mark.parametrize(
+    ("bytes_of_part", "files"), [(1 << 30, ["4"]), (1, ["1"] * 4)], ids=["small", "large"]
+)
+def test_the_files_of_a_small_table_are_rewritten_in_one_commit(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_of_part: int, files: list[str]
+) -> None:
+    monkeypatch.setattr(table_maintenance, "BYTES_OF_PART", bytes_of_part)
+    life = Life(tmp_path, "day(at)", maintenance={"min_small_files": 2}, **NEVER)
+    life.change("I", 101, 102, 103, 104)
+    life.maintain()
+    found = [summary(snapshot) for snapshot in life.bench.table().snapshots()]
+    assert [each["added-data-files"] for each in found if "deleted-data-files" in each] == files
+    assert life.bench.summary()["total-data-files"] == "7"
+    assert life.bench.rows() == life.bench.truth()
