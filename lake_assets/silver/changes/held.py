@@ -48,8 +48,8 @@ class HeldRows:
         return self._in_silver(self.images.filter(pa.array(marks)))
 
     def _in_silver(self, rows: pa.Table) -> DataFrame:
-        names, found = rows.column_names, self._frame(rows)
-        return found.select(*(F.col(f"_{place}").alias(name) for place, name in enumerate(names)))
+        # Not by a Column of each name: every Column takes several calls of the JVM.
+        return self._frame(rows).toDF(*rows.column_names)
 
     def states(self, marks: Marks, columns: Collection[str]) -> DataFrame:
         """The rows that have a mark as states of their keys, with these columns of their images."""
