@@ -198,28 +198,34 @@ def _commit(
     assert planned is None or isinstance(planned, int)
     catalog = runtime.lake.catalog.name
     with attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt:
-        frame = computed.frame
+        frame, rows = computed.frame, store.partitions
+        # Iceberg overwrites whole files only.
+        overwrites = store.mode is Mode.OVERWRITE and (
+            rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types)
+        )
+        before = planned
+        if planned is None:  # the branch begins with a commit of its own
+            before = current_attempt.head(runtime.catalog)[1].snapshot_id
         if store.mode is Mode.UPSERT:
             current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
+        elif store.mode is Mode.OVERWRITE and rows is not None and not overwrites:
+            current_attempt.delete(rows.in_sql(computed.types))
+        if not (overwrites or store.mode is Mode.APPEND):
+            before = current_attempt.head_upon(runtime.catalog, before)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
-        rows = store.partitions
         # A few rows that are read may give rows in many partitions.
         one_task = computed.few_rows and rows is None
         writer = current_attempt.writer(frame, {**computed.properties, **of_run}, one_task=one_task)
-        if store.mode is not Mode.OVERWRITE:
-            writer.append()
-        elif rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types):
+        if overwrites:
             writer.overwrite(F.lit(True) if rows is None else rows.in_spark(computed.types))
         else:
-            # Iceberg overwrites whole files only.
-            current_attempt.delete(rows.in_sql(computed.types))
             writer.append()
         # Read before publishing: afterwards, maintenance may drop the branch.
-        _, head = current_attempt.head(runtime.catalog)
+        head = current_attempt.head_upon(runtime.catalog, before)
         current_attempt.publish()
-        return head.snapshot_id
+        return head
 
 
 def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:

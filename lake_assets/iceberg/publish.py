@@ -131,6 +131,17 @@ class Attempt:
             raise ApplyConflict(f"{self._identifier}: the branch of the attempt was dropped")
         return table, head
 
+    def head_upon(self, catalog: Catalog, before: int | None) -> int:
+        """The id of the branch's head after one statement; `before`: its head until then. Raises ApplyConflict if the
+        branch was dropped, also amid the statement: Iceberg has then created it again, at main, without what was
+        deleted on it."""
+        _, head = self.head(catalog)
+        if before not in (head.snapshot_id, head.parent_snapshot_id):
+            raise ApplyConflict(
+                f"{self._identifier}: the branch of the attempt was dropped while it was written to"
+            )
+        return head.snapshot_id
+
     def publish(self) -> None:
         """Moves main to the branch's head in one metadata commit. Raises ApplyConflict when main has moved since the
         attempt was planned."""

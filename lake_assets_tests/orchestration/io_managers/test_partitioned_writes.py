@@ -122,6 +122,12 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
+def after_second_day(mode: str, old: Rows, new: Rows) -> Rows:
+    """The rows after a run of 2024-03-02 with the rows `new`, which have the id 2."""
+    kept = {"append": old, "upsert": [row for row in old if row[0] != 2]}
+    return sorted([*kept.get(mode, [row for row in old if row[1] != 2]), *new])
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_that_fails_shows_nothing_and_is_repeated(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -165,9 +171,36 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
                 asset.run("2024-03-02", new)
         assert_old()
     asset.run("2024-03-02", new)
-    kept = {"append": OLD, "upsert": [row for row in OLD if row[0] != 2]}
-    expected = [*kept.get(mode, [row for row in OLD if row[1] != 2]), *new]
-    assert asset.stored() == sorted(expected)
+    assert asset.stored() == after_second_day(mode, OLD, new)
+    assert set(table.refresh().refs()) == {"main"}
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["alone", "outrun"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_branch_that_is_dropped_amid_a_write_doubles_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str, *, moves: bool
+) -> None:
+    """Maintenance takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
+    name = f"bereft_{mode.replace(' ', '_')}_{moves}"
+    asset, new = Daily(lake, name, **MODES[mode]), [(2, 2, "new"), (20, 2, "more")]
+    asset.run("2024-03-01..2024-03-04", OLD)
+    table = lake.runtime.catalog.load_table(f"gold.{name}")
+    make_writer = Attempt.writer
+    bereft: list[str] = []
+
+    def bereft_writer(current: Attempt, *given: Any, **chosen: Any) -> Any:
+        if not bereft:
+            bereft.append(current.branch)
+            current.drop()
+            if moves:
+                lake.runtime.sessions.root().sql(f"DELETE FROM {current.table} WHERE day(at) = 4")
+            current.start(table.refresh().metadata.current_snapshot_id)
+        return make_writer(current, *given, **chosen)
+
+    monkeypatch.setattr(Attempt, "writer", bereft_writer)
+    asset.run("2024-03-02", new)
+    kept = [row for row in OLD if row[1] != 4] if moves else OLD
+    assert asset.stored() == after_second_day(mode, kept, new)
     assert set(table.refresh().refs()) == {"main"}
 
 
