@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.iceberg.publish import Attempt
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.processes.faults import POINTS, Killed, armed, killed
@@ -61,6 +62,28 @@ def test_rows_that_say_null_do_not_get_the_default(spark: SparkSession, tmp_path
     life.insert(3, a=3, stock=3)
     life.bench.apply()
     assert life.values("stock") == {1: 7, 2: None, 3: 3}
+
+
+def test_rows_get_the_default_although_the_branch_was_dropped_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance takes the branch for a dead attempt's, and Iceberg begins it anew at main."""
+    life = Life(tmp_path, config("a"), a=1)
+    life.bench.edit(config("a", "stock", defaults={"stock": 7}))
+    life.insert(2, a=2, stock=2)
+    writes_nothing, bereft = Attempt.write_nothing, list[str]()
+
+    def write_nothing(current: Attempt, properties: Mapping[str, str]) -> None:
+        if not bereft:
+            bereft.append(current.branch)
+            current.drop()
+            current.start(life.bench.table().metadata.current_snapshot_id)
+        writes_nothing(current, properties)
+
+    monkeypatch.setattr(Attempt, "write_nothing", write_nothing)
+    life.bench.apply()
+    assert len(bereft) == 1
+    assert life.values("stock") == {1: 7, 2: 2}
 
 
 @pytest.mark.long

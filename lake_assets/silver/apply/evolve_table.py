@@ -133,9 +133,12 @@ def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
         return position
     catalog, identifier = context.runtime.lake.catalog.name, context.target.identifier
     with attempt(context.spark, catalog, identifier, position.snapshot_id) as current:
+        head = position.snapshot_id
         for change in added:
             context.spark.sql(_update(current.address, change), args={"value": change.default})
+            head = current.head_upon(context.runtime.catalog, head)
         current.write_nothing(position.properties())
+        current.head_upon(context.runtime.catalog, head)
         current.publish()
     return read_position(load_table(context.runtime.catalog, identifier))
 

@@ -4,6 +4,7 @@ Here: such a batch with real files and tables; every batch counts as large. Not 
 (`silver/changes/test_last_changes.py`), other large batches (`test_large_batches.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
@@ -246,6 +248,27 @@ def test_changes_of_unknown_rows_are_counted(spark: SparkSession, tmp_path: Path
     batch = applied(found, changed(clock, ("D", 1, "a"), ("D", 8, "h"), ("U", 9, "i")))
     assert (batch.position.unknown_rows, values(found)) == (2, {2: "b", 9: "i"})
     assert written == ["as read", "as read"]
+
+
+def test_rows_stay_although_the_branch_is_dropped_while_unknown_rows_are_noted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance takes the branch for a dead attempt's, and Iceberg begins it anew at main."""
+    found, clock = bench(tmp_path), Clock()
+    applied(found, changed(clock, ("I", 1, "a")))
+    writes_nothing, bereft = Attempt.write_nothing, list[str]()
+
+    def write_nothing(current: Attempt, properties: Mapping[str, str]) -> None:
+        if not bereft:
+            bereft.append(current.branch)
+            current.drop()
+            current.start(found.table().metadata.current_snapshot_id)
+        writes_nothing(current, properties)
+
+    monkeypatch.setattr(Attempt, "write_nothing", write_nothing)
+    applied(found, changed(clock, ("U", 9, "i")))
+    assert len(bereft) == 1
+    assert values(found) == {1: "a", 9: "i"}
 
 
 def test_a_batch_with_files_from_before_its_key_was_renamed(shop: Bench, written: list[str]) -> None:
