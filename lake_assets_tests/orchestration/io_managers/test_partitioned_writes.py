@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 
 from lake_assets.errors import PartitionMismatch
 from lake_assets.iceberg.publish import Attempt
@@ -202,6 +203,28 @@ def test_a_branch_that_is_dropped_amid_a_write_doubles_nothing(
     kept = [row for row in OLD if row[1] != 4] if moves else OLD
     assert asset.stored() == after_second_day(mode, kept, new)
     assert set(table.refresh().refs()) == {"main"}
+
+
+def test_a_write_that_lost_to_commits_of_other_branches_is_repeated(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg gives up after some retries."""
+    asset = Daily(lake, "outrun_by_branches")
+    asset.run("2024-03-01..2024-03-04", OLD)
+    make_writer, lost = Attempt.writer, list[str]()
+
+    def loses() -> None:
+        lost.append("race")
+        raise Py4JError("CommitFailedException: Cannot commit: metadata location has changed")
+
+    def losing_writer(*given: Any, **chosen: Any) -> Any:
+        return make_writer(*given, **chosen) if lost else SimpleNamespace(overwrite=lambda condition: loses())
+
+    monkeypatch.setattr(Attempt, "writer", losing_writer)
+    new: Rows = [(2, 2, "new")]
+    asset.run("2024-03-02", new)
+    assert lost == ["race"]
+    assert asset.stored() == after_second_day("overwrite", OLD, new)
 
 
 @pytest.mark.parametrize("by", ["id", "bucket(4, id)"])
