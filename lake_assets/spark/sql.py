@@ -26,6 +26,8 @@ def table_address(catalog: str, identifier: str) -> Sql:
 def literal(text: str) -> Sql:
     """A text as a literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    # Spark would put a variable in its place, in a session that replaces them: see `session.py`.
+    escaped = escaped.replace("${", "\\u0024{")
     return Sql(f"'{escaped}'")
 
 

@@ -27,6 +27,7 @@ def test_a_name_stays_one_name() -> None:
 
 def test_a_text_stays_one_text() -> None:
     assert literal("it's a \\ b") == r"'it\'s a \\ b'"
+    assert literal("${env:HOME}") == r"'\u0024{env:HOME}'", "a variable is a text"
 
 
 def test_pieces_of_a_statement() -> None:

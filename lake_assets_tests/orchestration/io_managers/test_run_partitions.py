@@ -23,6 +23,7 @@ WEEKS = dg.WeeklyPartitionsDefinition("2024-03-03", timezone="UTC")
 MONTHS = dg.MonthlyPartitionsDefinition("2024-01-01", timezone="UTC")
 BERLIN = dg.DailyPartitionsDefinition("2024-03-01", timezone="Europe/Berlin")
 CITIES = dg.StaticPartitionsDefinition(["bonn", "kiel", "ulm's"])
+VARIABLES = dg.StaticPartitionsDefinition(["${env:HOME}", "${env:PATH}", "$"])
 NUMBERS = dg.StaticPartitionsDefinition(["1", "2", "3"])
 ADDED = dg.DynamicPartitionsDefinition(name="added")
 BOTH = dg.MultiPartitionsDefinition({"when": MONTHS, "where": CITIES})
@@ -60,6 +61,15 @@ KINDS: dict[str, tuple[Any, Any, pa.DataType, Sequence[Any], str, Sequence[int],
     ),
     "dates of Berlin": (BERLIN, "c", ON, [date(2024, 3, 1), date(2024, 3, 2)], "2024-03-02", [1], "identity"),
     "a list": (CITIES, "c", CITY, ["bonn", "kiel", "ulm's"], "ulm's", [2], "identity"),
+    "names of variables": (
+        VARIABLES,
+        "c",
+        CITY,
+        ["${env:HOME}", "$", "${env:PATH}"],
+        "${env:HOME}",
+        [0],
+        "identity",
+    ),
     "a list of numbers": (NUMBERS, "c", NUMBER, [1, 2, 3], "2", [1], "identity"),
     "added": (ADDED, "c", CITY, ["a", "b"], "b", [1], "identity"),
 }
