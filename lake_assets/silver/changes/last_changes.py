@@ -24,7 +24,7 @@ from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
-from lake_assets.spark.sql import Sql, joined, literal
+from lake_assets.spark.sql import Sql, joined, literal, sql
 
 _I, _U, _D, _HERE, _AWAY = range(5)
 """An update that moves its key is two events: its row arrives at one key, and leaves the other."""
@@ -77,7 +77,9 @@ class LastChanges:
         if self.keys.num_columns > 1 or not is_few or not (is_number or pa.types.is_string(keys.type)):
             return None
         values = keys.to_pylist()
-        return joined(", ", (Sql(f"{value}L") for value in values) if is_number else map(literal, values))
+        return joined(
+            ", ", (sql("{value}L", value=value) for value in values) if is_number else map(literal, values)
+        )
 
     def marks(self, lowest: int, highest: int) -> pa.Table | None:
         """A row with `_marks`, a list of longs: a bit for each number from `lowest` to `highest`, set for the batch's
