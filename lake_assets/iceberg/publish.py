@@ -133,7 +133,7 @@ class Attempt:
 
     def head_upon(self, catalog: Catalog, before: int | None) -> int:
         """The id of the branch's head after one statement; `before`: its head until then. Raises ApplyConflict if the
-        branch was dropped, also amid the statement: Iceberg has then created it again, at main, without what was
+        branch was dropped, also during the statement: Iceberg has then created it again, at main, without what was
         deleted on it."""
         _, head = self.head(catalog)
         if before not in (head.snapshot_id, head.parent_snapshot_id):

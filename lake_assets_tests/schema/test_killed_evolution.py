@@ -67,7 +67,7 @@ def test_rows_that_say_null_do_not_get_the_default(spark: SparkSession, tmp_path
 def test_rows_get_the_default_although_the_branch_was_dropped_meanwhile(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Maintenance takes the branch for a dead attempt's, and Iceberg begins it anew at main."""
+    """Maintenance takes the branch for a dead attempt's, and Iceberg creates it again at main."""
     life = Life(tmp_path, config("a"), a=1)
     life.bench.edit(config("a", "stock", defaults={"stock": 7}))
     life.insert(2, a=2, stock=2)

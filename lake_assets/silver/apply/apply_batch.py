@@ -180,7 +180,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
             position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
             repeat_position(context, current, replace(result, position=position), written)
-            # Never a branch that Iceberg has begun anew: it would have the position, but not the rows.
+            # Never a branch that Iceberg has created again: it would have the position, but not the rows.
             published = current.head_upon(context.runtime.catalog, position.snapshot_id)
             result = replace(result, position=replace(position, snapshot_id=published))
     return result

@@ -178,10 +178,10 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
 
 @pytest.mark.parametrize("moves", [False, True], ids=["alone", "outrun"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_branch_that_is_dropped_amid_a_write_doubles_nothing(
+def test_a_branch_that_is_dropped_during_a_write_doubles_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str, *, moves: bool
 ) -> None:
-    """Maintenance takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
+    """Maintenance takes it for a dead attempt's. Iceberg creates it again at main, without what was deleted on it."""
     name = f"bereft_{mode.replace(' ', '_')}_{moves}"
     asset, new = Daily(lake, name, **MODES[mode]), [(2, 2, "new"), (20, 2, "more")]
     asset.run("2024-03-01..2024-03-04", OLD)

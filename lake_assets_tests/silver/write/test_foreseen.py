@@ -253,7 +253,7 @@ def test_changes_of_unknown_rows_are_counted(spark: SparkSession, tmp_path: Path
 def test_rows_stay_although_the_branch_is_dropped_while_unknown_rows_are_noted(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Maintenance takes the branch for a dead attempt's, and Iceberg begins it anew at main."""
+    """Maintenance takes the branch for a dead attempt's, and Iceberg creates it again at main."""
     found, clock = bench(tmp_path), Clock()
     applied(found, changed(clock, ("I", 1, "a")))
     writes_nothing, bereft = Attempt.write_nothing, list[str]()
