@@ -77,5 +77,6 @@ def restamp(spark: "SparkSession", catalog: Catalog, identifier: str, rule: Stam
         return False
     with attempt(spark, catalog.name, identifier, head.snapshot_id) as current:
         current.write_nothing(repeated(stamped, rule))
+        current.head_upon(catalog, head.snapshot_id)
         current.publish()
     return True

@@ -76,4 +76,5 @@ def _request(runtime: LakeRuntime, mart: Mart, wanted: frozenset[Period]) -> Non
         attempt(spark, runtime.lake.catalog.name, mart.identifier, head.snapshot_id, table=table) as current,
     ):
         current.write_nothing(asked.properties())
+        current.head_upon(runtime.catalog, head.snapshot_id)
         current.publish()

@@ -5,6 +5,7 @@ Here: one thing after the other. Not here: maintenance beside batches and reader
 (`iceberg/test_retention.py`).
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -16,8 +17,9 @@ from lake_assets.commands.show.status import status
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
+from lake_assets.iceberg.restamp import restamp
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
-from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS, read_position
+from lake_assets.silver.table.position import LOG_OFFSET, SILVER, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import UNTRACKED, Tracked
 from lake_assets_tests.helpers.lakes.keyed_shop import (
     KEEP_NOTHING,
@@ -169,6 +171,27 @@ def test_an_attempt_under_way_keeps_what_it_stands_on(
     # One that slept so long between plan and beginning that its snapshot is gone plans anew as well.
     with pytest.raises(ApplyConflict):
         Attempt(session, catalog, ITEMS).start(planned.snapshot_id)
+    shop.check()
+
+
+def test_a_position_is_not_repeated_above_a_newer_one(
+    shop: MaintainedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow process repeats it. Meanwhile its branch is dropped as a dead attempt's, and Iceberg creates it again."""
+    shop.sql(REWRITE)
+    session, writes_nothing = shop.bench.lake.runtime.sessions.root(), Attempt.write_nothing
+
+    def write_late(current: Attempt, properties: Mapping[str, str]) -> None:
+        monkeypatch.undo()
+        current.drop()
+        shop.change()
+        assert len(shop.turn_of_items().batches) == 1
+        current.start(shop.bench.table().metadata.current_snapshot_id)
+        writes_nothing(current, properties)
+
+    monkeypatch.setattr(Attempt, "write_nothing", write_late)
+    with pytest.raises(ApplyConflict, match="dropped while it was written to"):
+        restamp(session, shop.bench.lake.runtime.catalog, ITEMS, SILVER)
     shop.check()
 
 

@@ -211,6 +211,7 @@ def _move_position(runtime: LakeRuntime, target: Target, position: Position, bou
         catalog = runtime.lake.catalog.name
         with attempt(spark, catalog, target.identifier, position.snapshot_id) as current:
             current.write_nothing(now.properties())
+            current.head_upon(runtime.catalog, position.snapshot_id)
             current.publish()
     pending = sum(file.offset > upto for file in own)
     gone = any(file.key.endswith(LOST) for file in applied)
