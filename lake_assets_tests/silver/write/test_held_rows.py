@@ -43,8 +43,15 @@ FIGURES = (
 )
 
 
-@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("extension", "sections"),
+    [
+        pytest.param("csv", {}, id="csv-rewritten"),
+        pytest.param("parquet", NEVER, id="parquet-marked"),
+        pytest.param("csv", NEVER, id="csv-marked", marks=pytest.mark.long),
+        pytest.param("parquet", {}, id="parquet-rewritten", marks=pytest.mark.long),
+    ],
+)
 def test_the_same_table_and_figures(
     spark: SparkSession,
     tmp_path: Path,
@@ -219,8 +226,17 @@ def test_many_rows_without_a_place_for_them(
     assert reasons == [True, False]
 
 
-@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("extension", "way"),
+    [
+        ("csv", "process"),
+        ("csv", "Spark"),
+        ("parquet", "staged"),
+        pytest.param("csv", "staged", marks=pytest.mark.long),
+        pytest.param("parquet", "process", marks=pytest.mark.long),
+        pytest.param("parquet", "Spark", marks=pytest.mark.long),
+    ],
+)
 def test_masked_columns(
     spark: SparkSession,
     tmp_path: Path,
@@ -256,32 +272,36 @@ def test_masked_columns(
 
 
 @pytest.mark.parametrize("way", ["process", "Spark"])
-@pytest.mark.parametrize(
-    "key", [["id", "_old_0"], ["_op"], ["_commit_ts"], ["_sequence"], ["_old_0"], ["_key_1"]]
-)
-def test_keys_of_any_name(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], key: list[str], way: str
-) -> None:
-    columns = dict.fromkeys(key, "string not null") | {"v": "string"}
-    table = {"columns": columns, "primary_key": key}
-    bench, clock = Bench(tmp_path, {"public.items": table}, dms={"before_image_prefix": "BI_"}), Clock()
+def test_keys_of_any_name(spark: SparkSession, tmp_path: Path, looks: list[int | None], way: str) -> None:
+    keys = {
+        f"public.{name.strip('_')}": [name] for name in ("_op", "_commit_ts", "_sequence", "_old_0", "_key_1")
+    }
+    keys["public.items"] = ["id", "_old_0"]
+    tables = {
+        name: {"columns": dict.fromkeys(key, "string not null") | {"v": "string"}, "primary_key": key}
+        for name, key in keys.items()
+    }
+    bench, clock = Bench(tmp_path, tables, dms={"before_image_prefix": "BI_"}), Clock()
+    for name, key in keys.items():
 
-    def named(text: str, v: str | None = None) -> dict[str, Any]:
-        return dict.fromkeys(key, text) | ({"v": v} if v else {})
+        def named(text: str, v: str | None = None, key: list[str] = key) -> dict[str, Any]:
+            return dict.fromkeys(key, text) | ({"v": v} if v else {})
 
-    bench.put(load_file("public.items", [named("a", "1"), named("b", "2")]))
-    changes = [
-        clock.change("U", named("a", "3")),
-        clock.change("I", named("c", "4")),
-        clock.change("U", named("a", "5")),
-        clock.change("D", named("b", "2")),
-        clock.change("U", named("z", "6"), named("c")),
-    ]
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), changes))
+        bench.put(load_file(name, [named("a", "1"), named("b", "2")]))
+        changes = [
+            clock.change("U", named("a", "3")),
+            clock.change("I", named("c", "4")),
+            clock.change("U", named("a", "5")),
+            clock.change("D", named("b", "2")),
+            clock.change("U", named("z", "6"), named("c")),
+        ]
+        bench.put(cdc_file(name, clock.now + timedelta(minutes=1), changes))
     with read_by(way):
         bench.apply()
-    assert {row[key[0]]: row["v"] for row in bench.stored()} == {"a": "5", "z": "6"}
-    assert looks == ([] if way == "Spark" else [2])
+    for name, key in keys.items():
+        rows = bench.stored(name.removeprefix("public."))
+        assert {row[key[0]]: row["v"] for row in rows} == {"a": "5", "z": "6"}, name
+    assert looks == ([] if way == "Spark" else [2] * len(keys))
 
 
 @pytest.mark.parametrize("key", ["long", "string"])
