@@ -180,6 +180,7 @@ class Company:
 @pytest.mark.parametrize(
     ("seed", "rounds"),
     [(1, (0, 2)), *(pytest.param(seed, range(9), marks=pytest.mark.long) for seed in (2, 3, 4))],
+    ids=str,
 )
 def test_the_marts_follow_silver(
     spark: SparkSession, tmp_path: Path, seed: int, rounds: Sequence[int]
