@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets_tests.helpers.lakes.bike_lake import (
     DAILY,
+    MARTS,
     REVENUE,
     BikeLake,
     at,
@@ -28,7 +29,7 @@ LATE = 5
 
 
 def test_a_trip_that_is_40_days_late_changes_one_partition(spark: SparkSession, tmp_path: Path) -> None:
-    bikes = BikeLake(tmp_path)
+    bikes = BikeLake(tmp_path, marts=MARTS[:2])
     bikes.load("stations", at(1), [station(1, "north"), station(2, "south")])
     bikes.load("station_status", at(1), [status(1, 5, at(1))])
     bikes.load("trips", at(1), [trip(n, at(n, "08:00"), at(n, "08:30")) for n in (1, LATE, LATE + 1)])

@@ -67,7 +67,7 @@ def check(bench: Bench, bank: Bank, cut: datetime) -> None:
 def test_every_tag_shows_whole_transactions(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     bank, bench = Bank(random), bank_lake(tmp_path)
-    for _ in range(30 if seed == 1 else 40):
+    for _ in range(20 if seed == 1 else 40):
         bank.transfer()
     bench.put(*bank.loads())
     bench.apply()

@@ -65,7 +65,8 @@ def check(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "layout", ["csv", "headerless", "parquet", pytest.param("small", marks=pytest.mark.long)]
+    "layout",
+    ["csv", "parquet", *(pytest.param(name, marks=pytest.mark.long) for name in ("headerless", "small"))],
 )
 def test_a_table_with_a_key_and_its_change_log(
     spark: SparkSession, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch

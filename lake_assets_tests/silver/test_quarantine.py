@@ -5,6 +5,7 @@ Here: the engine with the quarantine. Not here: why a row is bad
 """
 
 import gzip
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lake_assets.silver.write.batch_quarantine import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
 from lake_assets_tests.helpers.processes.faults import Killed, killed
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 
@@ -28,6 +30,17 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> NarrowShop:
     return NarrowShop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], NarrowShop]:
+    return restorer(NarrowShop(tmp_path_factory.mktemp("bare"), also=[]))
+
+
+@pytest.fixture
+def bare(made: Callable[[], NarrowShop]) -> NarrowShop:
+    """Without a change log, and with nothing in quarantine."""
+    return made()
 
 
 def test_a_bad_row_is_quarantined_and_the_others_are_applied(shop: NarrowShop) -> None:
@@ -135,42 +148,38 @@ def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("death", ["before publishing", "after publishing"])
 def test_a_run_that_dies_quarantines_nothing_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: str
+    bare: NarrowShop, monkeypatch: pytest.MonkeyPatch, death: str
 ) -> None:
-    shop = NarrowShop(tmp_path, also=[])
-    shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
+    bare.put(bare.change("U", 1, "bad", LONG), bare.change("U", 2, "good"))
     if death == "before publishing":
         monkeypatch.setattr(Attempt, "publish", killed)
     else:
         monkeypatch.setattr(BatchQuarantine, "release", killed)
     with pytest.raises(Killed):
-        shop.bench.apply()
+        bare.bench.apply()
     monkeypatch.undo()
-    shop.bench.lake = shop.bench.reopened()
-    shop.bench.apply()
-    assert [held.row for held in shop.held()] == [0]
-    shop.bench.edit(config(WIDE, also=[]))
-    retry(shop.runtime, shop.held())
+    bare.bench.lake = bare.bench.reopened()
+    bare.bench.apply()
+    assert [held.row for held in bare.held()] == [0]
+    bare.bench.edit(config(WIDE, also=[]))
+    retry(bare.runtime, bare.held())
     if death == "after publishing":
         monkeypatch.setattr(BatchQuarantine, "release", killed)
         with pytest.raises(Killed):
-            shop.bench.apply()
+            bare.bench.apply()
         monkeypatch.undo()
-        assert len(shop.held()) == 1, "applied, and not yet told"
-        shop.put(shop.change("U", 3, "next"))
-    shop.bench.apply()
-    assert shop.values()[1] == "bad"
-    assert shop.held() == []
+        assert len(bare.held()) == 1, "applied, and not yet told"
+        bare.put(bare.change("U", 3, "next"))
+    bare.bench.apply()
+    assert bare.values()[1] == "bad"
+    assert bare.held() == []
 
 
-def test_a_contract_that_was_corrected_before_anything_was_published(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_contract_that_was_corrected_before_anything_was_published(bare: NarrowShop) -> None:
     """The batch is quarantined, dies, and is read by another contract the next time."""
-    shop = NarrowShop(tmp_path, also=[])
-    shop.put(shop.change("U", 1, "bad", LONG))
-    runtime = shop.runtime
-    shop.bench.look()
+    bare.put(bare.change("U", 1, "bad", LONG))
+    runtime = bare.runtime
+    bare.bench.look()
     with pytest.MonkeyPatch.context() as patched:
 
         def kill(*anything: Any) -> None:
@@ -178,115 +187,112 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
 
         patched.setattr(Attempt, "publish", kill)
         with pytest.raises(KeyboardInterrupt):
-            shop.bench.apply()
+            bare.bench.apply()
     assert len(runtime.quarantine.open()) == 1
-    shop.bench.edit(config(WIDE, also=[]))
-    shop.bench.apply()
-    assert shop.values()[1] == "bad"
-    assert shop.held() == []
+    bare.bench.edit(config(WIDE, also=[]))
+    bare.bench.apply()
+    assert bare.values()[1] == "bad"
+    assert bare.held() == []
 
 
-def test_a_file_that_cannot_be_read_is_quarantined_whole(spark: SparkSession, tmp_path: Path) -> None:
-    shop = NarrowShop(tmp_path, also=[])
-    assert shop.bench.location is not None
-    shop.clock.now += timedelta(minutes=1)
-    damaged = cdc_file(TABLE, shop.clock.now, [shop.change("U", 1, "whole")], "csv.gz")
-    shop.bench.put(damaged)
-    path = shop.bench.location / damaged.key
+def test_a_file_that_cannot_be_read_is_quarantined_whole(bare: NarrowShop) -> None:
+    assert bare.bench.location is not None
+    bare.clock.now += timedelta(minutes=1)
+    damaged = cdc_file(TABLE, bare.clock.now, [bare.change("U", 1, "whole")], "csv.gz")
+    bare.bench.put(damaged)
+    path = bare.bench.location / damaged.key
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    shop.put(shop.change("U", 2, "good"))
-    (batch,) = shop.bench.apply()["items"]
+    bare.put(bare.change("U", 2, "good"))
+    (batch,) = bare.bench.apply()["items"]
     assert (batch.files_quarantined, batch.rows_quarantined, batch.rows_read) == (1, 0, 1)
-    assert shop.values()[2] == "good"
-    (held,) = shop.held()
+    assert bare.values()[2] == "good"
+    (held,) = bare.held()
     assert (held.key, held.row, held.line) == (damaged.key, None, None)
     assert "gzip" in held.reason
     # DMS writes it again: the new version of the file is applied, in its order.
     path.write_bytes(whole)
-    shop.bench.apply()
-    assert shop.values()[1] == "whole"
-    shop.check_current()
-    assert shop.held() == []
-    (told,) = chosen(shop.runtime, TABLE, [], every=True)
+    bare.bench.apply()
+    assert bare.values()[1] == "whole"
+    bare.check_current()
+    assert bare.held() == []
+    (told,) = chosen(bare.runtime, TABLE, [], every=True)
     assert told.state is State.SUPERSEDED
 
 
-def test_what_is_superseded_is_no_longer_held(spark: SparkSession, tmp_path: Path) -> None:
-    shop = NarrowShop(tmp_path, also=[])
-    assert shop.bench.location is not None
-    rewritten = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
-    shop.put(shop.change("U", 3, "bad too", LONG))
-    shop.bench.apply()
-    first, second = shop.held()
+def test_what_is_superseded_is_no_longer_held(bare: NarrowShop) -> None:
+    assert bare.bench.location is not None
+    rewritten = bare.put(bare.change("U", 1, "bad", LONG), bare.change("U", 2, "good"))
+    bare.put(bare.change("U", 3, "bad too", LONG))
+    bare.bench.apply()
+    first, second = bare.held()
     # Asked for again, and then the file is another one: its rows at that place are not those that were held.
-    retry(shop.runtime, [first])
-    changes = [shop.change("U", 2, "other"), shop.change("U", 1, "corrected")]
-    shop.bench.put(DmsFile(rewritten, tuple(changes)))
-    shop.bench.apply()
-    assert shop.values() == {1: "corrected", 2: "other", 3: "loaded", 4: "loaded", 5: "loaded"}
-    assert [held.id for held in shop.held()] == [second.id]
+    retry(bare.runtime, [first])
+    changes = [bare.change("U", 2, "other"), bare.change("U", 1, "corrected")]
+    bare.bench.put(DmsFile(rewritten, tuple(changes)))
+    bare.bench.apply()
+    assert bare.values() == {1: "corrected", 2: "other", 3: "loaded", 4: "loaded", 5: "loaded"}
+    assert [held.id for held in bare.held()] == [second.id]
     # A reload has everything that was flushed before it began.
-    began = shop.clock.now + timedelta(hours=1)
-    shop.bench.put(load_file(TABLE, [{"id": 3, "v": "reloaded", "n": ONE}], at=began))
-    shop.bench.apply()
-    assert shop.values() == {3: "reloaded"}
-    assert shop.held() == []
-    assert {held.state for held in chosen(shop.runtime, TABLE, [], every=True)} == {State.SUPERSEDED}
+    began = bare.clock.now + timedelta(hours=1)
+    bare.bench.put(load_file(TABLE, [{"id": 3, "v": "reloaded", "n": ONE}], at=began))
+    bare.bench.apply()
+    assert bare.values() == {3: "reloaded"}
+    assert bare.held() == []
+    assert {held.state for held in chosen(bare.runtime, TABLE, [], every=True)} == {State.SUPERSEDED}
 
 
-def test_rows_of_an_object_that_was_put_again_are_retried(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_an_object_that_was_put_again_are_retried(bare: NarrowShop) -> None:
     """Its newest record has another version, and the same content."""
-    shop = NarrowShop(tmp_path, also=[])
-    assert shop.bench.location is not None
-    path = shop.bench.location / shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
+    assert bare.bench.location is not None
+    path = bare.bench.location / bare.put(bare.change("U", 1, "bad", LONG), bare.change("U", 2, "good"))
     content, compressed = path.read_bytes(), path.with_name(f"{path.name}.gz")
     path.unlink()
     compressed.write_bytes(gzip.compress(content, 1))
-    shop.bench.apply()
-    (held,) = shop.held()
+    bare.bench.apply()
+    (held,) = bare.held()
     compressed.write_bytes(gzip.compress(content, 9))
-    shop.bench.look()
-    newest = shop.runtime.file_log.files("shop", TABLE)[-1]
+    bare.bench.look()
+    newest = bare.runtime.file_log.files("shop", TABLE)[-1]
     assert (newest.key, newest.version == held.version) == (held.key, False), "put again"
-    shop.bench.edit(config(WIDE, also=[]))
-    (asked,) = retry(shop.runtime, [held])
+    bare.bench.edit(config(WIDE, also=[]))
+    (asked,) = retry(bare.runtime, [held])
     assert (asked.key, asked.version, asked.retry) == (held.key, held.version, True)
-    shop.bench.apply()
-    assert shop.values()[1] == "bad", "n has room now"
-    assert shop.held() == []
+    bare.bench.apply()
+    assert bare.values()[1] == "bad", "n has room now"
+    assert bare.held() == []
 
 
-def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    shop = NarrowShop(tmp_path, also=[], quarantine={"max_rows": 1})
-    shop.put(*(shop.change("U", n, "bad", LONG) for n in (1, 2)))
-    error = shop.bench.turn()["items"].error
+def test_limits_stop_the_table(bare: NarrowShop) -> None:
+    bare.bench.edit(config(also=[], quarantine={"max_rows": 1}))
+    bare.put(*(bare.change("U", n, "bad", LONG) for n in (1, 2)))
+    error = bare.bench.turn()["items"].error
     assert isinstance(error, TableStopped)
     assert "(2 rows in all; quarantine.max_rows is 1)" in str(error)
-    assert shop.held() == []
-    shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.05}))
-    shop.put(*(shop.change("U", 1 + n % 5, "good") for n in range(18)))
-    error = shop.bench.turn()["items"].error
+    assert bare.held() == []
+    bare.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.05}))
+    bare.put(*(bare.change("U", 1 + n % 5, "good") for n in range(18)))
+    error = bare.bench.turn()["items"].error
     assert isinstance(error, TableStopped), "2 of 20 is more than a twentieth"
     assert "(2 rows in all; quarantine.max_share is 0.05 of the batch's 20 rows)" in str(error)
-    shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.1}))
-    shop.bench.apply()
-    assert len(shop.held()) == 2
+    bare.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.1}))
+    bare.bench.apply()
+    assert len(bare.held()) == 2
 
 
 @pytest.mark.long
-def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_known_already_is_no_news(bare: NarrowShop) -> None:
     """Rows that were quarantined batch by batch, within the limits, do not stop a table that is built anew."""
-    shop = NarrowShop(tmp_path, also=[], quarantine={"max_rows": 1})
+    bare.bench.edit(config(also=[], quarantine={"max_rows": 1}))
     for n in (1, 2, 3):
-        shop.put(shop.change("U", n, "bad", LONG))
-        shop.bench.apply()
-    first, *others = shop.held()
-    discard(shop.runtime, [first])
-    before = shop.bench.rows()
-    shop.runtime.catalog.drop_table("silver_shop.items")
-    shop.bench.apply()
-    assert shop.bench.rows() == before
-    assert [held.id for held in shop.held()] == [held.id for held in others], (
+        bare.put(bare.change("U", n, "bad", LONG))
+        bare.bench.apply()
+    first, *others = bare.held()
+    discard(bare.runtime, [first])
+    before = bare.bench.rows()
+    bare.runtime.catalog.drop_table("silver_shop.items")
+    bare.bench.apply()
+    assert bare.bench.rows() == before
+    assert [held.id for held in bare.held()] == [held.id for held in others], (
         "and what was discarded stays so"
     )

@@ -4,7 +4,7 @@ Here: what happens to the tables of files that hold rows of several of them. Not
 (`test_transactions.py` of bronze), the log's records (`test_shares.py`), fields (`test_transaction_rows.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -36,6 +36,7 @@ from lake_assets_tests.helpers.lakes.transaction_tables import (
     item,
     minutes,
 )
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +44,20 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
     return Bench(tmp_path, TABLES, TRANSACTIONS)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
+    found = Bench(tmp_path_factory.mktemp("loaded"), TABLES, TRANSACTIONS)
+    found.put(*loads())
+    found.apply()
+    return restorer(found)
+
+
+@pytest.fixture
+def loaded(made: Callable[[], Bench]) -> Bench:
+    """Its full loads are applied."""
+    return made()
 
 
 def assert_all_equal(bench: Bench, tables: Sequence[str] = (ITEMS, NOTES, AUDIT)) -> None:
@@ -62,7 +77,7 @@ def loads() -> list[DmsFile]:
     ]
 
 
-def test_transactions_that_span_tables(bench: Bench) -> None:
+def test_transactions_that_span_tables(loaded: Bench) -> None:
     """Several changes of a key in one transaction, moved keys, swapped tables, quotes, newlines, null tokens."""
     c = Clock()
     together: dict[str, Any] = {"same_transaction": True}
@@ -83,13 +98,13 @@ def test_transactions_that_span_tables(bench: Bench) -> None:
         (AUDIT, c.change("I", audit(2, "\u2028 ☕\r\n", None))),
         (ITEMS, c.change("U", item(0, "NULL", "\\N "), **together)),
     ]
-    bench.put(*loads(), transaction_file(minutes(0), first))
-    bench.apply()
-    assert_all_equal(bench)
-    assert bench.rows() != []
-    bench.put(transaction_file(minutes(1), second, "csv.gz"))
-    published = bench.apply()
-    assert_all_equal(bench)
+    loaded.put(transaction_file(minutes(0), first))
+    loaded.apply()
+    assert_all_equal(loaded)
+    assert loaded.rows() != []
+    loaded.put(transaction_file(minutes(1), second, "csv.gz"))
+    published = loaded.apply()
+    assert_all_equal(loaded)
     assert {name: (b.files, b.rows_counted, b.rows_read) for name, (b,) in published.items()} == {
         "items": (1, 2, 2),
         "notes": (1, 1, 1),
@@ -207,18 +222,17 @@ def test_the_name_of_the_file_orders_changes_that_have_nothing_else(
     assert "last" in bench.rows()[0]
 
 
-def test_a_file_that_is_rewritten_under_its_key(bench: Bench) -> None:
+def test_a_file_that_is_rewritten_under_its_key(loaded: Bench) -> None:
     c = Clock()
     kept = (ITEMS, c.change("U", item(1, "kept")))
-    bench.put(*loads())
-    bench.put(transaction_file(minutes(0), [kept, (NOTES, c.change("D", {"id": 1}))]))
-    bench.put(transaction_file(minutes(1), [(ITEMS, c.change("U", item(2, "later")))]))
-    bench.apply()
-    assert_all_equal(bench)
-    bench.put(transaction_file(minutes(0), [kept, (AUDIT, c.change("D", audit(1, "a")))]))
-    bench.apply()
-    assert len(bench.rows("notes")) == 3, "the delete was never so"
-    assert_all_equal(bench)
+    loaded.put(transaction_file(minutes(0), [kept, (NOTES, c.change("D", {"id": 1}))]))
+    loaded.put(transaction_file(minutes(1), [(ITEMS, c.change("U", item(2, "later")))]))
+    loaded.apply()
+    assert_all_equal(loaded)
+    loaded.put(transaction_file(minutes(0), [kept, (AUDIT, c.change("D", audit(1, "a")))]))
+    loaded.apply()
+    assert len(loaded.rows("notes")) == 3, "the delete was never so"
+    assert_all_equal(loaded)
 
 
 def only(bench: Bench, *tables: str) -> None:

@@ -1,8 +1,9 @@
 """A table that is small enough to be rewritten whole."""
 
+from copy import copy
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult
@@ -25,6 +26,16 @@ class SmallTable:
         self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)
         self.bench.tracked["items"] = Tracked(days=("at",))
         self.clock = Clock()
+
+    @property
+    def folder(self) -> Path:
+        return self.bench.folder
+
+    def again(self) -> Self:
+        """The same table as another process would have it: see `restored.py`."""
+        found = copy(self)
+        found.bench, found.clock = self.bench.again(), copy(self.clock)
+        return found
 
     def load(self, *ids: int) -> None:
         """A full load of these rows, applied."""

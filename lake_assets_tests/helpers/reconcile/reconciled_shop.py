@@ -24,7 +24,7 @@ COLUMNS = {
     "r": "double",
 }
 TABLES: dict[str, dict[str, Any]] = {
-    ITEMS: {"columns": COLUMNS, "primary_key": ["id"], "also": ["change_log"]},
+    ITEMS: {"columns": COLUMNS, "primary_key": ["id"]},
     PAIRS: {
         "columns": {"name": "string not null", "n": "int not null", "v": "string"},
         "primary_key": ["name", "n"],
@@ -37,10 +37,8 @@ ROWS = 60
 class ReconciledShop:
     """A lake whose tables have a load and changes: updates, deletes, key moves, one onto another's key."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        """`settings`: further ones of the table of items."""
-        tables = {**TABLES, ITEMS: {**TABLES[ITEMS], **settings}}
-        self.bench, self.clock = Bench(folder, tables), Clock()
+    def __init__(self, folder: Path) -> None:
+        self.bench, self.clock = Bench(folder, TABLES), Clock()
         rows = [
             {"id": n, "v": f"v{n}", "price": Decimal(f"{n}.50"), "at": NOON, "r": 0.5}
             for n in range(1, ROWS + 1)

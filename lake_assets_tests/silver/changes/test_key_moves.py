@@ -4,10 +4,11 @@ Here: one lake after the other, through files, in every split into batches. Not 
 (`test_lineage.py`), histories by chance (`test_random_histories.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -33,6 +35,16 @@ class Keys:
         self.clock = Clock()
         self.files = 0
         self.load = load_file(TABLE, [{"id": n, "v": f"v{n}", "note": f"n{n}"} for n in range(1, rows + 1)])
+
+    @property
+    def folder(self) -> Path:
+        return self.bench.folder
+
+    def again(self) -> Self:
+        """The same lake as another process would have it: see `restored.py`."""
+        found = copy(self)
+        found.bench, found.clock = self.bench.again(), copy(self.clock)
+        return found
 
     def change(
         self,
@@ -64,6 +76,19 @@ class Keys:
         return self.bench.stored_by_id("v")
 
 
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Keys]:
+    found = Keys(tmp_path_factory.mktemp("keys"))
+    found.apply(found.load)
+    return restorer(found)
+
+
+@pytest.fixture
+def keys(made: Callable[[], Keys]) -> Keys:
+    """Its full load is applied."""
+    return made()
+
+
 def plus_one(keys: Keys) -> list[dict[str, Any]]:
     """`UPDATE items SET id = id + 1`, as it comes upon the rows."""
     keys.clock.now += timedelta(seconds=10)
@@ -90,22 +115,22 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("made", "expected"), CASES)
-def test_in_one_batch(spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str]) -> None:
+@pytest.mark.parametrize(("changes", "expected"), CASES)
+def test_in_one_batch(keys: Keys, changes: Any, expected: dict[int, str]) -> None:
     """After the load was applied; the rows of before are read from the table, not from the files."""
-    keys = Keys(tmp_path)
-    keys.apply(keys.load)
-    (batch,) = keys.apply(keys.file(*made(keys)))
+    (batch,) = keys.apply(keys.file(*changes(keys)))
     assert keys.rows == expected
-    assert 0 < batch.replayed_bytes < sum(path.stat().st_size for path in tmp_path.glob("bronze/**/*.csv"))
+    assert 0 < batch.replayed_bytes < sum(path.stat().st_size for path in keys.folder.glob("bronze/**/*.csv"))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("made", "expected"), CASES)
-def test_with_the_full_load(spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str]) -> None:
+@pytest.mark.parametrize(("changes", "expected"), CASES)
+def test_with_the_full_load(
+    spark: SparkSession, tmp_path: Path, changes: Any, expected: dict[int, str]
+) -> None:
     """The changes were logged before it, and belong to it."""
     keys = Keys(tmp_path)
-    keys.bench.put(keys.file(*made(keys)))
+    keys.bench.put(keys.file(*changes(keys)))
     keys.bench.look()
     (batch,) = keys.apply(keys.load)
     assert (batch.kind, keys.rows) == ("full_load", expected)
@@ -113,16 +138,13 @@ def test_with_the_full_load(spark: SparkSession, tmp_path: Path, made: Any, expe
 
 
 @pytest.mark.parametrize("late", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize(("made", "expected"), CASES)
+@pytest.mark.parametrize(("changes", "expected"), CASES)
 def test_a_transaction_over_several_batches(
-    spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str], late: bool
+    keys: Keys, changes: Any, expected: dict[int, str], late: bool
 ) -> None:
     """Each change in a file and a batch of its own; `late`: the first one comes last, after changes of others."""
-    keys = Keys(tmp_path)
-    changes = made(keys)
-    first, *rest = [keys.file(change) for change in changes]
+    first, *rest = [keys.file(change) for change in changes(keys)]
     other = keys.file(keys.change("I", 50, "v50", more=False))
-    keys.apply(keys.load)
     order = [*rest, other, first] if late else [first, *rest, other]
     for file in order:
         keys.apply(file)
@@ -130,20 +152,20 @@ def test_a_transaction_over_several_batches(
 
 
 @pytest.mark.parametrize("batches", [1, pytest.param(2, marks=pytest.mark.long)])
-@pytest.mark.parametrize(("made", "expected"), CASES)
+@pytest.mark.parametrize(("changes", "expected"), CASES)
 def test_shapes_that_keep_the_past(
-    spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str], batches: int
+    spark: SparkSession, tmp_path: Path, changes: Any, expected: dict[int, str], batches: int
 ) -> None:
     """The rows that were there end with the transaction, those that took their keys begin with it."""
     keys = Keys(tmp_path, mode="soft_delete", also=["history"])
     keys.apply(keys.load)
-    changes = made(keys)
+    rows = changes(keys)
     through = [keys.moved(3 if 3 in expected else 4, 90, "on", more=False), keys.moved(90, 91, "its way")]
-    size = -(-len(changes) // batches)
-    for start in range(0, len(changes), size):
-        keys.apply(keys.file(*changes[start : start + size]))
+    size = -(-len(rows) // batches)
+    for start in range(0, len(rows), size):
+        keys.apply(keys.file(*rows[start : start + size]))
     keys.apply(keys.file(*through))
-    at, then = changes[0]["commit_ts"], through[0]["commit_ts"]
+    at, then = rows[0]["commit_ts"], through[0]["commit_ts"]
     moved = 3 if 3 in expected else 4
     now = {key: v for key, v in expected.items() if key != moved} | {91: "its way"}
     history = keys.bench.stored("items_history")
@@ -152,8 +174,8 @@ def test_shapes_that_keep_the_past(
     before = {key: f"v{key}" for key in (1, 2, 3)}
     changed = {(key, v, at) for key, v in before.items() if expected.get(key) != v}
     assert ended == changed | {(moved, expected[moved], then)}
-    rows = keys.bench.stored("items")
-    assert {row["id"]: row["v"] for row in rows if not row["_is_deleted"]} == now
+    stored = keys.bench.stored("items")
+    assert {row["id"]: row["v"] for row in stored if not row["_is_deleted"]} == now
 
 
 @pytest.mark.long
@@ -174,9 +196,7 @@ def test_a_late_batch_reads_what_came_since(spark: SparkSession, tmp_path: Path)
     assert keys.bench.rows() == keys.bench.truth()
 
 
-def test_what_cannot_be_decided_stops_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    keys = Keys(tmp_path)
-    keys.apply(keys.load)
+def test_what_cannot_be_decided_stops_the_table(keys: Keys) -> None:
     keys.clock.now += timedelta(seconds=10)
     changes = [keys.moved(1, 2, "v1"), keys.change("U", 2, "which?"), keys.moved(2, 1, "v2")]
     keys.bench.put(keys.file(*changes))
@@ -229,9 +249,7 @@ def test_updates_that_lack_columns(
     assert found == {1: ("changed", "noted"), 22: ("moved on", "moved"), 3: ("whole", "after")}
 
 
-def test_updates_of_rows_that_are_not_there_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    keys = Keys(tmp_path)
-    keys.apply(keys.load)
+def test_updates_of_rows_that_are_not_there_are_counted(keys: Keys) -> None:
     unknown = [keys.change("U", n, "unseen", more=False) for n in (7, 8)]
     inserted = [keys.change("I", 9, "new", more=False), keys.change("U", 9, "newer", more=False)]
     known = [keys.change("U", 1, "seen", more=False), keys.moved(2, 20, "moved", more=False)]
@@ -277,14 +295,12 @@ def test_rows_of_one_commit_without_a_sequence(spark: SparkSession, tmp_path: Pa
     assert keys.rows[1] == "newer"
 
 
-def test_a_late_file_waits_for_a_file_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_late_file_waits_for_a_file_that_is_gone(keys: Keys) -> None:
     """It is held and shown, not applied by guess; the others go on. Once the file is back, it is tried again."""
-    keys = Keys(tmp_path)
-    keys.apply(keys.load)
     late = keys.file(keys.change("U", 1, "late", more=False), keys.change("U", 2, "late", more=False))
     applied = keys.file(keys.change("U", 2, "applied", more=False))
     keys.apply(applied)
-    gone = tmp_path / "bronze" / applied.key
+    gone = keys.folder / "bronze" / applied.key
     content = gone.read_bytes()
     gone.unlink()
     newer = keys.file(keys.change("U", 3, "newer", more=False))

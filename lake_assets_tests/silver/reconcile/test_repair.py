@@ -20,7 +20,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.reconcile import repair as repair_module
-from lake_assets.silver.reconcile.compare_slices import located
+from lake_assets.silver.reconcile.compare_slices import compare, located
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
@@ -29,6 +29,7 @@ from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bank import quiet
 from lake_assets_tests.helpers.lakes.bench import Bench, main_snapshots
 from lake_assets_tests.helpers.processes.child import run_python
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, TABLES, ReconciledShop, lines
@@ -40,12 +41,17 @@ TABLE = "silver_shop.items"
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], ReconciledShop]:
-    """With a cell, a missing row, a row of nobody, a row twice; the guard has noticed none of them."""
+    """With two cells, a missing row, a row of nobody; the guard has noticed none of them."""
     shop = ReconciledShop(tmp_path_factory.mktemp("shop"))
-    rewrite(shop.bench.lake, TABLE, "id = 30", price="price + 0.01")
     rewrite(shop.bench.lake, TABLE, "id = 31")
-    rewrite(shop.bench.lake, TABLE, "id = 32", id="900L")
-    rewrite(shop.bench.lake, TABLE, "id = 33", v="'wrong'")
+    rewrite(
+        shop.bench.lake,
+        TABLE,
+        "id IN (30, 32, 33)",
+        id="IF(id = 32, 900L, id)",
+        price="IF(id = 30, price + 0.01, price)",
+        v="IF(id = 33, 'wrong', v)",
+    )
     assert shop.bench.rows() != shop.bench.truth()
     return restorer(shop)
 
@@ -60,10 +66,12 @@ def repaired(shop: ReconciledShop) -> Repaired:
 
 
 def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> None:
+    """Also a row that is there twice."""
+    rewrite(shop.bench.lake, TABLE, "id IN (44, 45)", id="44L", v="'v44'")
     before, commits = read_position(shop.bench.table()), len(main_snapshots(shop.bench.table()))
     target = replace(shop.target(), tracked=Tracked(days=("at",)))
     done = repair(shop.bench.lake.runtime, target, shop.cycle(1), [0])
-    assert (done.rows, done.left) == (5, 0)
+    assert (done.rows, done.left) == (7, 0)
     assert shop.bench.rows() == shop.bench.truth()
     after = read_position(shop.bench.table())
     stays = ("log_offset", "epoch", "max_sequence", "max_commit_ts", "contract_version", "unknown_rows")
@@ -86,20 +94,17 @@ def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> 
 
 def test_a_masked_column(spark: SparkSession, tmp_path: Path) -> None:
     """Its rows are compared as silver has them, and none of their values is shown."""
-    shop = ReconciledShop(tmp_path, mask={"v": "redact"})
-    rewrite(shop.bench.lake, TABLE, "id = 30", v="'plain'", price="1.00BD")
-    found = shop.compared(1)
+    columns = {"id": "long not null", "v": "string", "price": "decimal(10, 2)"}
+    bench = Bench(tmp_path, {ITEMS: {"columns": columns, "primary_key": ["id"], "mask": {"v": "redact"}}})
+    bench.put(load_file(ITEMS, [{"id": n, "v": f"v{n}", "price": f"{n}.50"} for n in (30, 31)]))
+    bench.apply()
+    rewrite(bench.lake, TABLE, "id = 30", v="'plain'", price="1.00BD")
+    runtime, (target,), cycle = bench.lake.runtime, bench.lake.targets, Cycle(1, NOON)
+    found = compare(runtime, target, cycle, [0])
     assert lines(found) == ["id=30: v is ***, the files give ***; price is 1.00, the files give 30.50"]
-    assert repaired(shop).rows == 1
-    assert set(shop.bench.stored_by_id("v").values()) == {"***"}
-    assert shop.compared(1).different == {}
-
-
-def test_a_row_that_is_there_twice(shop: ReconciledShop) -> None:
-    rewrite(shop.bench.lake, TABLE, "id = 45", id="44L")
-    rewrite(shop.bench.lake, TABLE, "id = 44", v="'v44'")
-    assert repaired(shop).rows == 7
-    assert shop.bench.rows() == shop.bench.truth()
+    assert repair(runtime, target, cycle, [0]).rows == 1
+    assert set(bench.stored_by_id("v").values()) == {"***"}
+    assert compare(runtime, target, cycle, [0]).different == {}
 
 
 def test_another_writer(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,13 +297,29 @@ def test_more_rows_than_a_repair_may_write(shop: ReconciledShop, monkeypatch: py
     assert shop.bench.rows() == rows
 
 
-@pytest.mark.parametrize("step", [pytest.param("delete_matching", marks=pytest.mark.long), "publish"])
+def test_a_repair_that_dies_before_its_publish(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = shop.bench.rows()
+    with monkeypatch.context() as patched:
+        patched.setattr(Attempt, "drop", lambda self: None)
+        patched.setattr(Attempt, "publish", killed)
+        with pytest.raises(Killed):
+            repaired(shop)
+    assert_all_is_left_to_do(shop, rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["delete_matching", "publish"])
 def test_a_process_that_is_killed(shop: ReconciledShop, step: str) -> None:
     """It has published nothing, or all; the next one does what is left to do."""
     rows, given = shop.bench.rows(), same_lake(shop.bench)
     program = "lake_assets_tests.helpers.reconcile.repair_process"
-    killed = run_python("-m", program, json.dumps({**given, "kill_before": step}), timeout=300)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
+    done = run_python("-m", program, json.dumps({**given, "kill_before": step}), timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    assert_all_is_left_to_do(shop, rows)
+
+
+def assert_all_is_left_to_do(shop: ReconciledShop, rows: list[str]) -> None:
+    """The table has these rows and a dead attempt's branch, and a repair does its work."""
     assert shop.bench.rows() == rows
     assert len(shop.bench.table().metadata.refs) == 2, "the dead attempt's branch, which maintenance drops"
     assert repaired(shop).rows == 5

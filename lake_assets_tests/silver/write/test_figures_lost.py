@@ -32,8 +32,12 @@ def deaf(observed: Observed) -> None:
 
 @pytest.mark.parametrize(
     ("sections", "in_steps", "most_bytes", "answers"),
-    [({}, True, 0, 4), (NEVER, True, 0, 3), (NEVER, False, 0, 1), ({}, False, 1_000, 1)],
-    ids=["rewritten in steps", "marked in steps", "marked as read", "rewritten from held rows"],
+    [
+        pytest.param({}, True, 0, 4, id="rewritten in steps"),
+        pytest.param(NEVER, True, 0, 3, id="marked in steps", marks=pytest.mark.long),
+        pytest.param(NEVER, False, 0, 1, id="marked as read"),
+        pytest.param({}, False, 1_000, 1, id="rewritten from held rows"),
+    ],
 )
 def test_a_batch_is_computed_again(
     spark: SparkSession,

@@ -21,14 +21,15 @@ from lake_assets.bronze.checked import held_rows, staging
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.changes import held, reading
 from lake_assets.silver.table.targets import Tracked
-from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
 from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.changed_shop import HOUR, ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_the_changes_since")]
+LATER = NOON + HOUR
 FIGURES = (
     "kind",
     "strategy",
@@ -43,8 +44,15 @@ FIGURES = (
 )
 
 
-@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("extension", "sections"),
+    [
+        pytest.param("csv", {}, id="csv-rewritten"),
+        pytest.param("parquet", NEVER, id="parquet-marked"),
+        pytest.param("csv", NEVER, id="csv-marked", marks=pytest.mark.long),
+        pytest.param("parquet", {}, id="parquet-rewritten", marks=pytest.mark.long),
+    ],
+)
 def test_the_same_table_and_figures(
     spark: SparkSession,
     tmp_path: Path,
@@ -128,19 +136,16 @@ def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, looks:
     assert looks == [1, 1]
 
 
-def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
-    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
-    bench.put(loaded({1: "a"}))
-    bench.apply()
-    file = changed(clock, ("U", 1, "x"), ("I", 2, "y"))
+def test_text_that_is_not_utf_8(shop: Bench, looks: list[int | None]) -> None:
+    file = changed(Clock(LATER), ("U", 1, "x"), ("I", 2, "y"))
     file = replace(file, key=file.key.replace(".csv", ".parquet"))
-    bench.put(file, types={"id": pa.int64(), "v": pa.string()})
-    path = tmp_path / "bronze" / file.key
+    shop.put(file, types={"id": pa.int64(), "v": pa.string()})
+    path = shop.folder / "bronze" / file.key
     rows = pq.read_table(path)
     place = rows.column_names.index("v")
     pq.write_table(rows.set_column(place, "v", pa.array([b"x", b"\xff"]).view(pa.string())), path)
-    (batch,) = bench.apply()["items"]
-    assert (values(bench), batch.rows_quarantined) == ({1: "x"}, 1)
+    (batch,) = shop.apply()["items"]
+    assert (values(shop), batch.rows_quarantined) == ({1: "x", 3: "c", 4: "new"}, 1)
     assert looks[-1] is None
 
 
@@ -162,41 +167,33 @@ def test_a_key_that_moves_in_the_transaction_in_which_it_arrived(
 
 
 def test_a_batch_of_many_bytes_or_files_is_not_held(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
+    shop: Bench, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
-    bench.put(loaded({1: "a"}))
-    bench.apply()
-    bench.put(*(changed(clock, ("I", 100 + number, "new")) for number in range(64)))
-    bench.apply()
-    assert looks == [1, None], "Arrow takes longer to begin so many files than to read them"
+    clock = Clock(LATER)
+    shop.put(*(changed(clock, ("I", 100 + number, "new")) for number in range(64)))
+    shop.apply()
+    assert looks == [None], "Arrow takes longer to begin so many files than to read them"
     monkeypatch.setattr(held_rows, "MOST_BYTES", 10)
-    bench.put(changed(clock, ("U", 1, "x")))
-    bench.apply()
-    assert looks == [1, None]
-    assert (len(values(bench)), values(bench)[1]) == (65, "x")
-    assert bench.rows() == bench.truth()
+    shop.put(changed(clock, ("U", 1, "x")))
+    shop.apply()
+    assert looks == [None]
+    assert (len(values(shop)), values(shop)[1]) == (67, "x")
+    assert shop.rows() == shop.truth()
 
 
 @pytest.mark.parametrize("extension", ["csv", "csv.gz", "parquet"])
 def test_rows_that_take_much_memory_are_not_held(
-    spark: SparkSession,
-    tmp_path: Path,
-    looks: list[int | None],
-    monkeypatch: pytest.MonkeyPatch,
-    extension: str,
+    shop: Bench, looks: list[int | None], monkeypatch: pytest.MonkeyPatch, extension: str
 ) -> None:
     """However few bytes they are in the file."""
-    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
-    bench.put(loaded({1: "a"}))
-    bench.apply()
+    clock = Clock(LATER)
     monkeypatch.setattr(held_rows, "MOST_HELD", 100_000)
     for size, expected in ((10, 1), (1_000_000, None)):
         file = changed(clock, ("U", 1, "x" * size))
         file = replace(file, key=file.key.replace(".csv", f".{extension}"))
-        bench.put(file, types={"id": pa.int64(), "v": pa.string()})
-        bench.apply()
-        assert bench.rows() == bench.truth()
+        shop.put(file, types={"id": pa.int64(), "v": pa.string()})
+        shop.apply()
+        assert shop.rows() == shop.truth()
         assert looks[-1] == expected
 
 
@@ -219,8 +216,17 @@ def test_many_rows_without_a_place_for_them(
     assert reasons == [True, False]
 
 
-@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("extension", "way"),
+    [
+        ("csv", "process"),
+        ("csv", "Spark"),
+        ("parquet", "staged"),
+        pytest.param("csv", "staged", marks=pytest.mark.long),
+        pytest.param("parquet", "process", marks=pytest.mark.long),
+        pytest.param("parquet", "Spark", marks=pytest.mark.long),
+    ],
+)
 def test_masked_columns(
     spark: SparkSession,
     tmp_path: Path,
@@ -256,32 +262,36 @@ def test_masked_columns(
 
 
 @pytest.mark.parametrize("way", ["process", "Spark"])
-@pytest.mark.parametrize(
-    "key", [["id", "_old_0"], ["_op"], ["_commit_ts"], ["_sequence"], ["_old_0"], ["_key_1"]]
-)
-def test_keys_of_any_name(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], key: list[str], way: str
-) -> None:
-    columns = dict.fromkeys(key, "string not null") | {"v": "string"}
-    table = {"columns": columns, "primary_key": key}
-    bench, clock = Bench(tmp_path, {"public.items": table}, dms={"before_image_prefix": "BI_"}), Clock()
+def test_keys_of_any_name(spark: SparkSession, tmp_path: Path, looks: list[int | None], way: str) -> None:
+    keys = {
+        f"public.{name.strip('_')}": [name] for name in ("_op", "_commit_ts", "_sequence", "_old_0", "_key_1")
+    }
+    keys["public.items"] = ["id", "_old_0"]
+    tables = {
+        name: {"columns": dict.fromkeys(key, "string not null") | {"v": "string"}, "primary_key": key}
+        for name, key in keys.items()
+    }
+    bench, clock = Bench(tmp_path, tables, dms={"before_image_prefix": "BI_"}), Clock()
+    for name, key in keys.items():
 
-    def named(text: str, v: str | None = None) -> dict[str, Any]:
-        return dict.fromkeys(key, text) | ({"v": v} if v else {})
+        def named(text: str, v: str | None = None, key: list[str] = key) -> dict[str, Any]:
+            return dict.fromkeys(key, text) | ({"v": v} if v else {})
 
-    bench.put(load_file("public.items", [named("a", "1"), named("b", "2")]))
-    changes = [
-        clock.change("U", named("a", "3")),
-        clock.change("I", named("c", "4")),
-        clock.change("U", named("a", "5")),
-        clock.change("D", named("b", "2")),
-        clock.change("U", named("z", "6"), named("c")),
-    ]
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), changes))
+        bench.put(load_file(name, [named("a", "1"), named("b", "2")]))
+        changes = [
+            clock.change("U", named("a", "3")),
+            clock.change("I", named("c", "4")),
+            clock.change("U", named("a", "5")),
+            clock.change("D", named("b", "2")),
+            clock.change("U", named("z", "6"), named("c")),
+        ]
+        bench.put(cdc_file(name, clock.now + timedelta(minutes=1), changes))
     with read_by(way):
         bench.apply()
-    assert {row[key[0]]: row["v"] for row in bench.stored()} == {"a": "5", "z": "6"}
-    assert looks == ([] if way == "Spark" else [2])
+    for name, key in keys.items():
+        rows = bench.stored(name.removeprefix("public."))
+        assert {row[key[0]]: row["v"] for row in rows} == {"a": "5", "z": "6"}, name
+    assert looks == ([] if way == "Spark" else [2] * len(keys))
 
 
 @pytest.mark.parametrize("key", ["long", "string"])

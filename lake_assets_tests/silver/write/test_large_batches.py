@@ -45,7 +45,7 @@ class InFormat(Bench):
         super().put(*named, types=PARQUET_TYPES if types is None else types)
 
 
-@pytest.fixture(params=["csv", "parquet"])
+@pytest.fixture(params=[pytest.param("csv", marks=pytest.mark.long), "parquet"])
 def new_bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Callable[..., Bench]:
     return partial(InFormat, request.param, tmp_path)
 

@@ -4,6 +4,7 @@ Here: which tables, and what could go wrong by rewriting. Not here: histories, w
 (`test_random_histories.py`, `soak/`).
 """
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,38 @@ from lake_assets.silver.write.current import foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 FORESEEN = "; the files' own figures foresee the batch"
+
+
+def loaded(folder: Path, **sections: Any) -> SmallTable:
+    items = SmallTable(folder, **sections)
+    items.load(1, 2, 3)
+    return items
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], SmallTable]:
+    return restorer(loaded(tmp_path_factory.mktemp("items")))
+
+
+@pytest.fixture(scope="module")
+def made_to_mark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], SmallTable]:
+    return restorer(loaded(tmp_path_factory.mktemp("marked"), **NEVER))
+
+
+@pytest.fixture
+def items(made: Callable[[], SmallTable]) -> SmallTable:
+    """Three rows."""
+    return made()
+
+
+@pytest.fixture
+def marked(made_to_mark: Callable[[], SmallTable]) -> SmallTable:
+    """Three rows of a table that is never rewritten."""
+    return made_to_mark()
 
 
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
@@ -81,25 +111,27 @@ def test_one_task_writes_few_rows_of_few_changes(
     assert asked.pop() is (not sections), "a rewrite is bounded by the table's rows"
 
 
-@pytest.mark.parametrize("most", [1_000, 0], ids=["in the plan", "joined"])
+KEYS: dict[str, list[Any]] = {
+    "long": [2**63 - 1, -(2**63), 0, 7],
+    "int": [2**31 - 1, -(2**31), 0, 7],
+    "string": ["it's", 'a "b" \\', "%_", "Ünï\n"],
+    "date": [date(2026, 3, 1), date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31)],
+}
+
+
 @pytest.mark.parametrize(
-    ("kind", "keys"),
+    ("kind", "most"),
     [
-        ("long", [2**63 - 1, -(2**63), 0, 7]),
-        ("int", [2**31 - 1, -(2**31), 0, 7]),
-        ("string", ["it's", 'a "b" \\', "%_", "Ünï\n"]),
-        ("date", [date(2026, 3, 1), date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31)]),
+        *(pytest.param(kind, 1_000, id=f"{kind}-in the plan") for kind in KEYS),
+        *(pytest.param(kind, 0, id=f"{kind}-joined") for kind in ("long", "string")),
+        *(pytest.param(kind, 0, id=f"{kind}-joined", marks=pytest.mark.long) for kind in ("int", "date")),
     ],
 )
 def test_keys_of_every_kind_are_replaced(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    keys: list[Any],
-    most: int,
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, most: int
 ) -> None:
     monkeypatch.setattr(last_changes, "MOST_IN_PLAN", most)
+    keys = KEYS[kind]
     columns = {"id": f"{kind} not null", "v": "string"}
     bench, clock = Bench(tmp_path, {NAME: {"columns": columns, "primary_key": ["id"]}}), Clock()
     bench.put(load_file(NAME, [{"id": key, "v": "old"} for key in keys]))
@@ -112,11 +144,9 @@ def test_keys_of_every_kind_are_replaced(
 
 
 def test_few_keys_are_no_filter_of_the_scan(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    items: SmallTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A filter costs Iceberg requests to a bucket: it looks in each file for parts to skip, and there are none."""
-    items = SmallTable(tmp_path)
-    items.load(1, 2, 3)
     as_columns = commit.in_table_columns
 
     def explaining(frame: DataFrame, target: Target) -> DataFrame:
@@ -130,44 +160,40 @@ def test_few_keys_are_no_filter_of_the_scan(
 
 
 def test_which_tables_are_marked(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    items: SmallTable, marked: SmallTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
     assert chosen(by_day) == ("rewrite", "the table has 2 rows"), "no mart follows its days"
     followed(by_day)
     assert chosen(by_day) == ("delete_and_append", f"a mart follows its partitions{FORESEEN}")
-    many = SmallTable(tmp_path / "rows")
-    many.load(1, 2, 3)
-    assert chosen(many) == ("rewrite", "the table has 3 rows")
-    assert many.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
-    assert many.apply(("I", 4)).strategy == "rewrite"
-    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
-    assert chosen(many) == ("delete_and_append", f"the table has 4 rows{FORESEEN}")
-    heavy = SmallTable(tmp_path / "heavy", **NEVER)
-    heavy.load(1, 2)
-    assert chosen(heavy) == (
+    assert chosen(marked) == (
         "delete_and_append",
         f"the table has 0.0 MB, and rewrite_below_mb is 0{FORESEEN}",
     )
-    new = heavy.apply(("I", 100))
+    new = marked.apply(("I", 100))
     assert (new.strategy, new.reason) == ("append", "the table can have none of the batch's keys")
+    assert chosen(items) == ("rewrite", "the table has 3 rows")
+    assert items.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
+    assert items.apply(("I", 4)).strategy == "rewrite"
+    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
+    assert chosen(items) == ("delete_and_append", f"the table has 4 rows{FORESEEN}")
 
 
 @pytest.mark.parametrize("forced", Strategy)
 def test_a_strategy_that_a_command_forces(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: Strategy
+    items: SmallTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: Strategy
 ) -> None:
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2 if forced is Strategy.REWRITE else 100)
     monkeypatch.setattr(commit, "SMALL_ROWS", 2)
-    items = SmallTable(tmp_path)
-    items.load(1, 2, 3)
     assert chosen(items)[0] != forced
     items.bench.lake.runtime.forced_strategy = forced
     strategy, reason = chosen(items)
     assert (strategy, "--strategy forces it" in reason) == (forced, True)
     batch = items.apply(("U", 1), ("I", 4), ("D", 2), ("U", 9))
     assert (batch.strategy, batch.rows, batch.rows_removed, batch.unseen_updates) == (forced, 4, 2, 1)
+    if forced is not Strategy.REWRITE:
+        return
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
     followed(by_day)
@@ -234,10 +260,8 @@ def test_a_rewrite_takes_what_was_marked_before(spark: SparkSession, tmp_path: P
 
 
 def test_a_rewrite_that_loses_a_row_is_not_published(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    items: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items = SmallTable(tmp_path)
-    items.load(1, 2, 3)
     before = items.bench.rows()
     whole = rewrite.kept_rows
 
@@ -254,11 +278,9 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
 
 @pytest.mark.parametrize("when", ["before the delete", "before the append", "begun anew", "after it"])
 def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    marked: SmallTable, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Somebody takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
-    items = SmallTable(tmp_path, **NEVER)
-    items.load(1, 2, 3)
     module, name = {
         "before the delete": (foreseen, "delete_last"),
         "before the append": (apply, "write_final_commit"),
@@ -274,23 +296,20 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
             current.drop()
             if when == "begun anew":
                 # What Iceberg does where the branch is dropped after the append has begun.
-                current.start(items.bench.table().metadata.current_snapshot_id)
+                current.start(marked.bench.table().metadata.current_snapshot_id)
             dropped.append(current.branch)
         return whole(*given, **named)
 
     monkeypatch.setattr(module, name, bereft)
-    batch = items.apply(("U", 1), ("D", 2))
+    batch = marked.apply(("U", 1), ("D", 2))
     assert len(dropped) == 1
     assert (batch.rows, batch.rows_removed, batch.unseen_updates) == (2, 2, 0)
-    assert items.bench.rows() == items.bench.truth()
 
 
 def test_a_large_batch_of_a_small_table_marks_rows(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    items: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its keys would be sent to every task, and all its rows be written by one."""
-    items = SmallTable(tmp_path)
-    items.load(1, 2, 3)
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
     batch = items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1))
