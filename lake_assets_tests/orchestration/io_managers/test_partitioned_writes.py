@@ -66,7 +66,13 @@ class Daily:
         return sorted((row["id"], row["at"].day, row["word"]) for row in found)
 
 
-@pytest.mark.parametrize("kind", SPECS)
+PARTS = ("month", "bucket", "truncated")
+"""Those that `several` has as well, alone."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind in PARTS else kind for kind in SPECS]
+)
 def test_a_run_replaces_its_days_however_the_table_is_partitioned(lake: Lake, kind: str) -> None:
     """The first run has all days, so that files and Iceberg's partitions have rows of several."""
     given, expected = SPECS[kind]
@@ -122,7 +128,15 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(mode, marks=pytest.mark.long)
+        if mode in ("deleted by month", "deleted by none")
+        else mode
+        for mode in MODES
+    ],
+)
 def test_a_write_that_fails_shows_nothing_and_is_repeated(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
