@@ -24,6 +24,8 @@ from lake_assets_tests.helpers.lakes.guide_project import examples, write_lake
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 MATERIALIZE = """
+import runpy
+import sys
 import dagster as dg
 from my_project import busiest_bikes, defs, every_trip_has_a_bike
 
@@ -34,11 +36,16 @@ with dg.DagsterInstance.get() as instance:
     )
 for check in done.get_asset_check_evaluations():
     print(check.check_name, "passed" if check.passed else "failed")
+# `python -m dagster`, with the Spark that runs.
+sys.argv = ["dagster", "asset", "materialize", "-m", "my_project", *sys.argv[1:]]
+runpy.run_module("dagster", run_name="__main__")
 """
 
 
-PRIVATE = """
+INSTALLED = """
+from importlib.metadata import entry_points
 import dagster as dg
+import lake_assets
 from lake_assets.orchestration import dagster_private as private
 
 with dg.DagsterInstance.ephemeral() as instance:
@@ -51,9 +58,12 @@ with dg.DagsterInstance.ephemeral() as instance:
         "of_newest_materialization": private.of_newest_materialization(instance, evaluation),
         "shows_definitions": private.shows_definitions(),
     }
+print(lake_assets.__file__)
+print(*entry_points(group="dagster_dg_cli.registry_modules"))
 print("without", *(name for name, value in found.items() if value is None))
 """
-"""Names what this release of Dagster lacks of what the lake uses without a public name."""
+"""Names where the package is, what it registers with `dg`, and what this release of Dagster lacks of what the lake uses
+without a public name."""
 
 
 def run(*command: str | Path, folder: Path, **environ: str) -> str:
@@ -179,23 +189,19 @@ def use(python: Path, folder: Path) -> None:
     project.mkdir()
     write_lake(project)
     (project / "my_project.py").write_text(examples()[0])
-    where = run(python, "-c", "import lake_assets; print(lake_assets.__file__)", folder=project)
-    assert Path(where.strip()).is_relative_to(folder / "env")
-    groups = (
-        "from importlib.metadata import entry_points as e; print(e(group='dagster_dg_cli.registry_modules'))"
-    )
-    assert "value='lake_assets'" in run(python, "-c", groups, folder=project)
+    where, registered, lacking = run(python, "-c", INSTALLED, folder=project).splitlines()
+    assert Path(where).is_relative_to(folder / "env")
+    assert "value='lake_assets'" in registered
+    assert lacking == "without"
 
-    assert run(python, "-c", PRIVATE, folder=project) == "without\n"
     run(python.parent / "lake-assets", "sync", folder=project)
     home = {"DAGSTER_HOME": str(project)}
-    assert "every_trip_has_a_bike passed" in run(python, "-c", MATERIALIZE, folder=project, **home)
-    days = ("--partition-range", "2026-03-01...2026-03-02")
-    command = (python, "-m", "dagster", "asset", "materialize", "-m", "my_project")
-    run(*command, "--select", "gold/trips_by_hour", *days, folder=project, **home)
+    hours = ("--select", "gold/trips_by_hour", "--partition-range", "2026-03-01...2026-03-02")
+    done = run(python, "-c", MATERIALIZE, *hours, folder=project, **home)
+    assert "every_trip_has_a_bike passed" in done
     uri, warehouse = f"sqlite:///{project}/catalog.db", str(project / "warehouse")
     catalog = SqlCatalog("guide", uri=uri, warehouse=warehouse)
     bikes = catalog.load_table("gold.busiest_bikes").scan().to_arrow().to_pylist()
     assert bikes == [{"bike_id": 7, "size": 2}, {"bike_id": 9, "size": 1}]
-    hours = catalog.load_table("gold.trips_by_hour").scan().to_arrow().to_pylist()
-    assert {(row["day"].day, row["hour"]): row["trips"] for row in hours} == {(1, 8): 2, (2, 23): 1}
+    by_hour = catalog.load_table("gold.trips_by_hour").scan().to_arrow().to_pylist()
+    assert {(row["day"].day, row["hour"]): row["trips"] for row in by_hour} == {(1, 8): 2, (2, 23): 1}

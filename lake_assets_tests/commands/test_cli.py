@@ -223,21 +223,25 @@ def test_an_error_of_the_jvm_is_its_root_cause_and_the_log_has_the_rest(
     assert "\tat org.apache.iceberg." in log
 
 
-@pytest.mark.parametrize("name", ["public.items", "items", "silver_shop.items"])
 def test_sync_and_maintain_take_a_table_by_each_of_its_names(
-    spark: SparkSession, folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_items(folder)
     write_items(folder, "others")
-    assert call(folder, "sync", "--no-gold", "--table", name) == 0
     catalog = open_catalog(load_lake(folder / "lake.yaml").catalog)
-    assert catalog.load_table("silver_shop.items").scan().to_arrow().num_rows == 2
-    assert not catalog.table_exists("silver_shop.others")
-    capsys.readouterr()
-    assert call(folder, "maintain", "--table", name) == 0
-    printed = capsys.readouterr().out
-    assert "silver_shop.items" in printed
-    assert "others" not in printed
+    for number, name in enumerate(("public.items", "items", "silver_shop.items"), start=2):
+        assert call(folder, "sync", "--no-gold", "--table", name) == 0
+        assert catalog.load_table("silver_shop.items").scan().to_arrow().num_rows == number
+        assert not catalog.table_exists("silver_shop.others")
+        row = (
+            f"I,2026-03-01 13:00:00.000000,{number + 1},n,2.00,2026-03-01 11:00:00.000000,{sequence(number)},"
+        )
+        write_file(folder, f"public/items/20260301-13{number:02d}00000.csv", [ITEMS_HEADER, row])
+        capsys.readouterr()
+        assert call(folder, "maintain", "--table", name) == 0
+        printed = capsys.readouterr().out
+        assert "silver_shop.items" in printed
+        assert "others" not in printed
 
 
 def test_sync_forces_a_strategy(

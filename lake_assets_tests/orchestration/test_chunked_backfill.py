@@ -1,4 +1,4 @@
-"""A backfill from the command line: 1,000 partitions in chunks, killed in the middle, continued by `sync`; its process
+"""A backfill from the command line: partitions in chunks, killed in the middle, continued by `sync`; its process
 killed beside another one that applies files.
 
 Not here: backfills of Dagster's UI, beside a feed (`test_backfills.py`).
@@ -36,7 +36,7 @@ from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = pytest.mark.spark
 
-HOURS, CHUNK = 1_000, 300
+HOURS, CHUNK = 100, 30
 LAST = at(1, "00:00") + timedelta(hours=HOURS - 1)
 
 
@@ -68,7 +68,7 @@ def versions(bikes: BikeLake) -> list[int]:
     return [row["version"] for row in rows]
 
 
-def test_a_thousand_partitions_in_chunks_killed_and_continued(
+def test_a_hundred_partitions_in_chunks_killed_and_continued(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bikes = BikeLake(tmp_path)

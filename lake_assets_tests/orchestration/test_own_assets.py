@@ -3,6 +3,7 @@
 Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`).
 """
 
+import itertools
 import re
 from collections import Counter
 from datetime import date
@@ -141,54 +142,36 @@ def test_the_io_manager_of_the_guide_needs_no_lake(
     assert dg.materialize([two, sum_of], resources={"iceberg_io_manager": given}).success
 
 
-@pytest.mark.parametrize("severity", list(dg.AssetCheckSeverity))
-def test_a_blocking_check_of_the_user_holds_the_marts(
-    spark: SparkSession, tmp_path: Path, severity: dg.AssetCheckSeverity
-) -> None:
-    shop = merged_shop(tmp_path, severity)
-    shop.change("sales", [1], name="forbidden")
-    shop.apply()
-    if severity is dg.AssetCheckSeverity.WARN:
-        assert shop.tick("marts").run_requests
-        return
-    assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts")
-    shop.change("sales", [1], op="U", name="allowed")
-    shop.apply()
-    assert shop.tick("marts").run_requests
-
-
 @pytest.mark.parametrize(
-    ("severity", "blocking"),
-    [
-        (dg.AssetCheckSeverity.ERROR, True),
-        (dg.AssetCheckSeverity.ERROR, False),
-        (dg.AssetCheckSeverity.WARN, True),
-    ],
+    ("severity", "blocking"), [(dg.AssetCheckSeverity.ERROR, False), (dg.AssetCheckSeverity.WARN, True)]
 )
-def test_a_blocking_check_of_the_user_holds_the_marts_of_commands(
+def test_a_check_of_the_user_that_does_not_block_or_that_warns_holds_no_mart(
     spark: SparkSession, tmp_path: Path, severity: dg.AssetCheckSeverity, blocking: bool
 ) -> None:
-    """They do not know the user's definitions, and read Dagster's history."""
     shop = merged_shop(tmp_path, severity, blocking=blocking)
     shop.change("sales", [1], name="forbidden")
     shop.apply()
     lake = open_lake(shop.lake.config, marts=shop.lake.marts)
-    if severity is dg.AssetCheckSeverity.WARN or not blocking:
-        assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
-        return
+    assert shop.tick("marts").run_requests
+    assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
+
+
+def test_a_blocking_check_of_the_user_holds_the_marts(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those of commands, which do not know the user's definitions, and read Dagster's history."""
+    shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
+    shop.change("sales", [1], name="forbidden")
+    shop.apply()
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
+    assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts")
     assert_commands_are_held(lake, shop)
     shop.change("sales", [1], op="U", name="allowed")
     assert not sync(lake, shop.instance).marts, "the command does not evaluate it"
     assert check_alone(shop).execute_in_process(instance=shop.instance).success
     assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
 
-
-def test_a_blocking_check_that_the_user_has_removed(spark: SparkSession, tmp_path: Path) -> None:
-    """Its failure is in the history until the table's history is wiped."""
-    shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
-    shop.change("sales", [1], name="forbidden")
+    # The user removes the check: its failure is in the history until the table's history is wiped.
+    shop.change("sales", [1], op="U", name="forbidden")
     shop.apply()
-    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
     assert not sync(lake, shop.instance).marts
     shop.instance.wipe_assets([SALES])
     assert sync(lake, shop.instance).marts
@@ -215,15 +198,15 @@ def test_a_blocking_check_of_the_user_that_raises_holds_the_marts(
     assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
 
 
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
 def test_a_blocking_check_holds_the_marts_when_it_breaks_off_not_before(
-    spark: SparkSession, tmp_path: Path, status: dg.DagsterRunStatus
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """The process of a run may die, or be stopped, before the check or in it."""
     shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
     shop.change("sales", [1])
     assert shop.apply().success
-    for begins in (False, True):
+    failure, canceled = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED
+    for status, begins in itertools.product((failure, canceled), (False, True)):
         run = shop.instance.create_run_for_job(check_alone(shop), status=dg.DagsterRunStatus.STARTED)
         if begins:
             began = dg.DagsterEvent(
@@ -231,11 +214,13 @@ def test_a_blocking_check_holds_the_marts_when_it_breaks_off_not_before(
             )
             shop.instance.report_dagster_event(began, run.run_id)
         assert shop.tick("marts").run_requests, "it is under way"
-        if status is dg.DagsterRunStatus.FAILURE:
+        if status is failure:
             shop.instance.report_run_failed(run)
         else:
             shop.instance.report_run_canceled(run)
         assert bool(shop.tick("marts").run_requests) is not begins
+        if begins:
+            assert check_alone(shop).execute_in_process(instance=shop.instance).success
 
 
 def assert_commands_are_held(lake: Lake, shop: Shop) -> None:

@@ -202,7 +202,19 @@ REFERENCE: dict[str, Callable[[bytes], list[Row | None]]] = {
 }
 
 
-@pytest.mark.parametrize(("ending", "count"), [("csv", 700), ("csv.gz", 150), ("json", 300), ("parquet", 60)])
+@pytest.mark.parametrize(
+    ("ending", "count"),
+    [
+        ("csv", 250),
+        ("csv.gz", 50),
+        ("json", 100),
+        ("parquet", 40),
+        *(
+            pytest.param(ending, count, marks=pytest.mark.long)
+            for ending, count in (("csv", 700), ("csv.gz", 150), ("json", 300), ("parquet", 60))
+        ),
+    ],
+)
 def test_no_wrong_row_in_silence(spark: SparkSession, tmp_path: Path, ending: str, count: int) -> None:
     folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
     told: Counter[str] = Counter()

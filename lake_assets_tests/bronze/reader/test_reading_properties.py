@@ -157,7 +157,7 @@ def write(folder: Folder, dms: dict[str, Any], kind: str, rows: list[Row]) -> No
         assert folder.put(file.key, gzip.compress(content) if kind.endswith("gz") else content)
 
 
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
     seen: Counter[str] = Counter()
 

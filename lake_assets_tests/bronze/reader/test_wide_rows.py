@@ -101,7 +101,7 @@ def read(
     ("extension", "content", "dms"),
     [
         ("csv", csv_file, {}),
-        ("csv", csv_file, {"csv_null_value": ""}),
+        pytest.param("csv", csv_file, {"csv_null_value": ""}, marks=pytest.mark.long),
         ("csv", csv_file, {"csv_no_sup_value": "NULL", "csv_null_value": ""}),
         ("json", json_file, {}),
         ("parquet", parquet_file, {}),

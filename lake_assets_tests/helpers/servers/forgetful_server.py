@@ -21,7 +21,7 @@ from lake_assets_tests.helpers.lakes.small_lakes import SPARK, TINY, lake_config
 
 TABLE = "public.items"
 FORGETS = {SESSION_TIMEOUT: "4s", "spark.connect.session.manager.maintenanceInterval": "1s"}
-REST_SECONDS = 8.0
+REST_SECONDS = 6.0
 
 
 def main(folder: Path) -> int:

@@ -199,22 +199,21 @@ def test_new_code_is_shown_on_a_mart_of_the_continuous_run(spark: SparkSession, 
         shop.change("sales", [number])
         assert turn() == fresh
     lake = shop.lake
-    for number in (3, 4):
-        shop.change("sales", [number])
-        without = Continuous(lake.runtime, "shop", lake.targets, (), shop.instance)
-        assert without.round().batches == 1
-        for event in without.events():
-            shop.instance.report_runless_asset_event(event)
-        with shown(shop.definitions, shop.instance) as ui:
-            assert status(ui, "total") == ("STALE", {"DATA"})
-        assert turn() == fresh
+    shop.change("sales", [3])
+    without = Continuous(lake.runtime, "shop", lake.targets, (), shop.instance)
+    assert without.round().batches == 1
+    for event in without.events():
+        shop.instance.report_runless_asset_event(event)
+    with shown(shop.definitions, shop.instance) as ui:
+        assert status(ui, "total") == ("STALE", {"DATA"})
+    assert turn() == fresh
 
     shop.lake = open_lake(shop.lake.config, marts=marts_in(tmp_path, "2 * count(*)")[1:])
     shop.restart()
     assert turn() == ("STALE", {"CODE"}), "the run does not compute it again for that"
-    shop.change("sales", [5])
+    shop.change("sales", [4])
     assert turn() == fresh
-    assert [row["sales"] for row in shop.rows("gold.total")] == [10]
+    assert [row["sales"] for row in shop.rows("gold.total")] == [8]
 
 
 def test_a_failed_run_names_table_file_line_and_next_step(spark: SparkSession, shop: Shop) -> None:

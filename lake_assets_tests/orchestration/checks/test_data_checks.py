@@ -7,6 +7,7 @@ batch (`assets/test_silver_checks.py`).
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.checks.quarantine_rule import quarantine_grows_less
-from lake_assets.config import QuarantineGrowth
+from lake_assets.config import QuarantineGrowth, Reconcile
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
-from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
 from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.reconcile.compare_slices import known_cycle
@@ -184,8 +185,13 @@ def test_a_null_where_none_is_declared(shop: Shop) -> None:
 
 
 def test_a_condition_holds_the_marts(shop: Shop) -> None:
+    """Also a backfill of one, which evaluates it."""
+    day = str(shop.rows("gold.sales_daily")[0]["day"])
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
     shop.change("sales", [3], name="forbidden")
     shop.apply()
+    with pytest.raises(LakeError, match="waits for silver/shop/sales: allowed_names"):
+        list(backfill(lake, shop.instance, "sales_daily", day, day))
     found = evaluate(shop, SALES, "allowed_names")
     assert not found.passed
     assert found.blocking
@@ -193,6 +199,7 @@ def test_a_condition_holds_the_marts(shop: Shop) -> None:
     assert "waits for silver/shop/sales: allowed_names" in shop.refusal("marts")
     shop.change("sales", [3], op="U", name="allowed")
     shop.apply()
+    assert list(backfill(lake, shop.instance, "sales_daily", day, day)) == [(day, day, 1)]
     assert evaluate(shop, SALES, "allowed_names").passed
     assert shop.tick("marts").run_requests
 
@@ -220,18 +227,6 @@ def test_a_condition_holds_the_marts_of_sync(shop: Shop) -> None:
     assert len(check_executions(shop.instance, key)) == evaluations, "nothing that the marts read has changed"
 
 
-def test_a_condition_holds_a_backfill(shop: Shop) -> None:
-    day = str(shop.rows("gold.sales_daily")[0]["day"])
-    shop.change("sales", [3], name="forbidden")
-    shop.apply()
-    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
-    with pytest.raises(LakeError, match="waits for silver/shop/sales: allowed_names"):
-        list(backfill(lake, shop.instance, "sales_daily", day, day))
-    shop.change("sales", [3], op="U", name="allowed")
-    shop.apply()
-    assert list(backfill(lake, shop.instance, "sales_daily", day, day)) == [(day, day, 1)]
-
-
 def test_a_quarantine_that_grows(shop: Shop) -> None:
     tables = {**TABLES, "public.sales": {**TABLES["public.sales"], "quarantine": {"max_rows": 5}}}
     shop = open_shop(
@@ -253,12 +248,13 @@ def test_a_quarantine_that_grows(shop: Shop) -> None:
     assert later(shop.lake.runtime, ()).passed, "they are old news then"
 
 
-def test_rows_that_are_not_what_the_files_give(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_not_what_the_files_give(shop: Shop) -> None:
     """The guard and the row counts have noticed nothing."""
-    shop = open_shop(tmp_path, tables=TABLES, checks={"reconcile": {"every": "1d", "slices": 1}})
-    shop.change("sales", [1, 2])
-    shop.apply()
-    compute_marts(shop)
+    checks = shop.lake.config.checks.model_copy(
+        update={"reconcile": Reconcile(every=timedelta(days=1), slices=1)}
+    )
+    lake = open_lake(shop.lake.config.model_copy(update={"checks": checks}), marts=shop.lake.marts)
+    shop = replace(shop, lake=lake, definitions=build_definitions(lake))
     rewrite(shop.lake, "silver_shop.sales", "id = 2", name="'flipped'")
     compute_marts(shop)
     assert evaluate(shop, SALES, "row_count").passed

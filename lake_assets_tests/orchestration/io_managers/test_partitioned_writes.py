@@ -67,7 +67,13 @@ class Daily:
         return sorted((row["id"], row["at"].day, row["word"]) for row in found)
 
 
-@pytest.mark.parametrize("kind", SPECS)
+PARTS = ("month", "bucket", "truncated")
+"""Those that `several` has as well, alone."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind in PARTS else kind for kind in SPECS]
+)
 def test_a_run_replaces_its_days_however_the_table_is_partitioned(lake: Lake, kind: str) -> None:
     """The first run has all days, so that files and Iceberg's partitions have rows of several."""
     given, expected = SPECS[kind]
@@ -123,13 +129,19 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
+EACH_MODE = [
+    pytest.param(mode, marks=pytest.mark.long) if mode in ("deleted by month", "deleted by none") else mode
+    for mode in MODES
+]
+
+
 def after_second_day(mode: str, old: Rows, new: Rows) -> Rows:
     """The rows after a run of 2024-03-02 with the rows `new`, which have the id 2."""
     kept = {"append": old, "upsert": [row for row in old if row[0] != 2]}
     return sorted([*kept.get(mode, [row for row in old if row[1] != 2]), *new])
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", EACH_MODE)
 def test_a_write_that_fails_shows_nothing_and_is_repeated(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
@@ -176,8 +188,10 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
     assert set(table.refresh().refs()) == {"main"}
 
 
-@pytest.mark.parametrize("moves", [False, True], ids=["alone", "outrun"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "moves", [pytest.param(False, id="alone"), pytest.param(True, id="outrun", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("mode", EACH_MODE)
 def test_a_branch_that_is_dropped_during_a_write_doubles_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str, *, moves: bool
 ) -> None:

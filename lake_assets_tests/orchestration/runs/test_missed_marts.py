@@ -98,15 +98,21 @@ def test_rows_of_runs_that_died_before_their_event(shop: Shop) -> None:
 
 
 def test_rows_that_a_failed_run_did_not_store(shop: Shop) -> None:
-    """Its partitions stay failed, although the lake knows of nothing to compute."""
+    """Its partitions stay failed, although the lake knows of nothing to compute. Also those of a run that never
+    started."""
     shop.change("sales", [1], day=1)
+    shop.change("sales", [2], day=2)
     shop.apply()
     marts(shop)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(TableIOManager, "store", lambda *given, **options: 1 / 0)
         assert not shop.materialize([DAY], partition="2026-03-01").success
+    whole = shop.definitions.resolve_implicit_global_asset_job_def()
+    job, tags = whole.get_subset(asset_selection={DAY}), {"dagster/partition": "2026-03-02"}
+    run = shop.instance.create_run_for_job(job, tags=tags, asset_selection={DAY})
+    shop.instance.report_run_failed(run)
     shop.tick("freshness")
-    assert without_event(shop) == {"2026-03-01"}
+    assert without_event(shop) == {"2026-03-01", "2026-03-02"}
 
 
 def test_rows_that_dagster_has_forgotten(shop: Shop) -> None:
@@ -145,19 +151,16 @@ def test_a_mart_of_rows_that_were_reported_after_it(shop: Shop) -> None:
     assert shop.rows("gold.sales_total") == [{"sales": 2}]
     list(map(shop.instance.report_runless_asset_event, silver(shop)))
     assert is_stale(shop, ALL)
-    shop.tick("freshness")
-    assert not is_stale(shop, ALL)
 
-
-def test_a_mart_at_the_consistent_cut(shop: Shop) -> None:
-    """Silver's newest rows may be behind the cut: it is not reported as if it had them, again and again."""
-    read_ahead(shop)
-    list(map(shop.instance.report_runless_asset_event, silver(shop)))
+    # At the consistent cut, silver's newest rows may be behind the cut: it is not reported as if it had them.
     rows = snapshot_of_rows(shop.lake.runtime.catalog.load_table(TOTAL.identifier))
     assert rows is not None
     versions = mart_versions(shop.instance, TOTAL)
     assert len(list(_whole(shop.instance, TOTAL, rows, versions))) == 1
     assert list(_whole(shop.instance, replace(TOTAL, at_cut=True), rows, versions)) == []
+
+    shop.tick("freshness")
+    assert not is_stale(shop, ALL)
 
 
 def test_marts_that_a_run_is_about_to_report(shop: Shop) -> None:
@@ -186,18 +189,6 @@ def test_a_partition_that_a_killed_run_has_emptied(shop: Shop) -> None:
     assert without_event(shop) == {"2026-03-03"}
     shop.tick("freshness")
     assert without_event(shop) == set()
-
-
-def test_a_run_that_never_started(shop: Shop) -> None:
-    shop.change("sales", [1], day=1)
-    shop.apply()
-    marts(shop)
-    whole = shop.definitions.resolve_implicit_global_asset_job_def()
-    job, tags = whole.get_subset(asset_selection={DAY}), {"dagster/partition": "2026-03-01"}
-    run = shop.instance.create_run_for_job(job, tags=tags, asset_selection={DAY})
-    shop.instance.report_run_failed(run)
-    shop.tick("freshness")
-    assert without_event(shop) == {"2026-03-01"}
 
 
 def test_rows_of_former_code(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-<<<<<<< HEAD
-from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes import last_changes
-=======
 from lake_assets.bronze.checked import held_rows
+from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import last_changes, reading
->>>>>>> ci1
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
