@@ -36,8 +36,7 @@ from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = pytest.mark.spark
 
-HOURS, CHUNK = 100, 30
-LAST = at(1, "00:00") + timedelta(hours=HOURS - 1)
+FIRST = at(1, "00:00")
 
 
 def versioned(version: int) -> Mart:
@@ -64,24 +63,25 @@ def versioned(version: int) -> Mart:
 def versions(bikes: BikeLake) -> list[int]:
     """By hour, in order."""
     rows = sorted(bikes.rows("gold.versions"), key=lambda row: row["hour"])
-    assert [row["hour"] for row in rows] == between(Grain.HOUR, at(1, "00:00"), LAST)
+    assert [row["hour"] for row in rows] == between(Grain.HOUR, FIRST, rows[-1]["hour"])
     return [row["version"] for row in rows]
 
 
-def test_a_hundred_partitions_in_chunks_killed_and_continued(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("hours", "chunk"), [(100, 30), pytest.param(1_000, 300, marks=pytest.mark.long)])
+def test_partitions_in_chunks_killed_and_continued(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, chunk: int
 ) -> None:
-    bikes = BikeLake(tmp_path)
+    bikes, end = BikeLake(tmp_path), FIRST + timedelta(hours=hours - 1)
     bikes.restart([versioned(1)])
-    bikes.load("station_status", at(1, "00:00"), [status(1, 3, at(1, "00:00"))])
-    bikes.change(LAST, ("station_status", "U", status(1, 2, LAST)))
+    bikes.load("station_status", FIRST, [status(1, 3, FIRST)])
+    bikes.change(end, ("station_status", "U", status(1, 2, end)))
     assert bikes.apply("station_status", "station_status_changes").success
-    first, last = (Grain.HOUR.key(hour) for hour in (at(1, "00:00"), LAST))
+    first, last = (Grain.HOUR.key(hour) for hour in (FIRST, end))
     with pytest.raises(LakeError, match="are to be computed already"):
         list(backfill(bikes.lake, bikes.instance, "versions", first, last))
     for run in bikes.work().runs:
         assert bikes.run(run).success
-    assert versions(bikes) == [1] * HOURS
+    assert versions(bikes) == [1] * hours
 
     bikes.restart([versioned(2)])
     assert bikes.work().runs == ()
@@ -97,23 +97,23 @@ def test_a_hundred_partitions_in_chunks_killed_and_continued(
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "publish", dies)
         with pytest.raises((Killed, LakeError)):
-            list(backfill(bikes.lake, bikes.instance, "gold/versions", first, last, CHUNK))
+            list(backfill(bikes.lake, bikes.instance, "gold/versions", first, last, chunk))
     assert len(published) == 3
-    assert versions(bikes) == [2] * CHUNK + [1] * (HOURS - CHUNK)
+    assert versions(bikes) == [2] * chunk + [1] * (hours - chunk)
 
     bikes.restart([versioned(2)])
     (left,) = bikes.work().runs
-    assert left.periods == (at(1, "00:00") + timedelta(hours=CHUNK), LAST), "and only those"
+    assert left.periods == (FIRST + timedelta(hours=chunk), end), "and only those"
     result = sync(bikes.lake, bikes.instance)
     assert (result.failed, set(result.marts)) == ({}, {"versions"})
-    assert versions(bikes) == [2] * HOURS
+    assert versions(bikes) == [2] * hours
 
     bikes.restart([versioned(3)])
     third = Grain.HOUR.key(at(1, "02:00"))
     done = list(backfill(bikes.lake, bikes.instance, "versions", first, third, 2))
     assert [number for _, _, number in done] == [2, 1]
     assert (done[0][0], done[-1][1]) == (first, third)
-    assert versions(bikes) == [3] * 3 + [2] * (HOURS - 3)
+    assert versions(bikes) == [3] * 3 + [2] * (hours - 3)
     assert bikes.work().runs == ()
 
 
