@@ -204,21 +204,15 @@ def _commit(
         _lost_races(identifier),
         attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt,
     ):
-        frame, rows = computed.frame, store.partitions
+        frame, rows, before = computed.frame, store.partitions, planned
+        if planned is None:  # the branch begins with a commit of its own
+            before = current_attempt.head(runtime.catalog)[1].snapshot_id
         # Iceberg overwrites whole files only.
         overwrites = store.mode is Mode.OVERWRITE and (
             rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types)
         )
-        before = planned
-        if planned is None:  # the branch begins with a commit of its own
-            before = current_attempt.head(runtime.catalog)[1].snapshot_id
-        if store.mode is Mode.UPSERT:
-            current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
-        elif store.mode is Mode.DIFFERENCE and planned is not None:
-            frame = _delete_changed(current_attempt, frame, store.key)
-        elif store.mode is Mode.OVERWRITE and rows is not None and not overwrites:
-            current_attempt.delete(rows.in_sql(computed.types))
-        if not (overwrites or store.mode is Mode.APPEND):
+        if not overwrites and store.mode is not Mode.APPEND:
+            frame = _delete_replaced(current_attempt, computed, store, planned)
             before = current_attempt.head_upon(runtime.catalog, before)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
         # A few rows that are read may give rows in many partitions.
@@ -244,6 +238,19 @@ def _lost_races(identifier: str) -> Iterator[None]:
         if lost_race(error):
             raise ApplyConflict(f"{identifier}: another run published first") from error
         raise
+
+
+def _delete_replaced(current: Attempt, computed: Computed, store: Store, planned: int | None) -> DataFrame:
+    """Deletes from the branch the rows that the new ones replace. Returns the new rows that the branch then lacks."""
+    frame = computed.frame
+    if store.mode is Mode.UPSERT:
+        current.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
+    elif store.mode is Mode.OVERWRITE:
+        assert store.partitions is not None, "without partitions, the whole table is overwritten"
+        current.delete(store.partitions.in_sql(computed.types))
+    elif planned is not None:
+        frame = _delete_changed(current, frame, store.key)
+    return frame
 
 
 def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:
