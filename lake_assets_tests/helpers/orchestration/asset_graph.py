@@ -47,10 +47,10 @@ def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         layers = ",".join(f"global%40global%3A{layer}" for layer in ("bronze", "silver", "gold"))
         browser.get(f"{dev.url}/asset-groups")
-        dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"))
+        dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"), 60)
         click("//*[text()='Hide navigation']")
         browser.get(f"{dev.url}/asset-groups?expanded={layers}")
-        found = dev.wait("node of every asset with its checks", nodes)
+        found = dev.wait("node of every asset with its checks", nodes, 60)
         for _ in range(4):
             click("//*[@aria-label='zoom_out']")
         time.sleep(2)  # what is still sliding into its place
