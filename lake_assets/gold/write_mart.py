@@ -5,8 +5,7 @@ Here: computing a frame once, refusing rows and columns that do not belong to th
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,9 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyiceberg.table import Table
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,7 +21,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
-from lake_assets.iceberg.publish import Attempt, attempt, lost_race
+from lake_assets.iceberg.publish import Attempt, attempt, lost_races
 from lake_assets.iceberg.table_io import (
     changed_comments,
     column_ddl,
@@ -201,7 +198,7 @@ def _commit(
     assert planned is None or isinstance(planned, int)
     catalog = runtime.lake.catalog.name
     with (
-        _lost_races(identifier),
+        lost_races(identifier),
         attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt,
     ):
         frame, rows, before = computed.frame, store.partitions, planned
@@ -226,18 +223,6 @@ def _commit(
         head = current_attempt.head_upon(runtime.catalog, before)
         current_attempt.publish()
         return head
-
-
-@contextmanager
-def _lost_races(identifier: str) -> Iterator[None]:
-    """Raises ApplyConflict for an error of Spark that says that other commits came first: Iceberg gives up after some
-    of them, also if they were to other branches."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        if lost_race(error):
-            raise ApplyConflict(f"{identifier}: another run published first") from error
-        raise
 
 
 def _delete_replaced(current: Attempt, computed: Computed, store: Store, planned: int | None) -> DataFrame:

@@ -48,6 +48,18 @@ def lost_race(error: BaseException) -> bool:
     return any(sign in str(error) for sign in LOST_RACE)
 
 
+@contextlib.contextmanager
+def lost_races(identifier: str, *more_signs: str) -> Iterator[None]:
+    """Raises ApplyConflict for an error of Spark that says that other commits came first: Iceberg gives up after some
+    of them, also if they were to other branches. `more_signs`: further parts of such an error."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if lost_race(error) or any(sign in str(error) for sign in more_signs):
+            raise ApplyConflict(f"{identifier}: another run published first") from error
+        raise
+
+
 def begun_at(branch: str) -> datetime | None:
     """When the attempt of this branch began, by the clock of its process; None for any other branch."""
     match = _NAME.fullmatch(branch)
@@ -142,6 +154,13 @@ class Attempt:
             )
         return head.snapshot_id
 
+    def publish_nothing(self, catalog: Catalog, properties: Mapping[str, str], before: int | None) -> None:
+        """Publishes a commit without rows, with the properties in its summary; `before` and errors as of `head_upon`
+        and `publish`."""
+        self.write_nothing(properties)
+        self.head_upon(catalog, before)
+        self.publish()
+
     def publish(self) -> None:
         """Moves main to the branch's head in one metadata commit. Raises ApplyConflict when main has moved since the
         attempt was planned."""
@@ -159,12 +178,8 @@ class Attempt:
 
     def _race(self, statement: Sql) -> DataFrame:
         """Runs a statement. Raises ApplyConflict when another process has made it impossible."""
-        try:
+        with lost_races(self._identifier, "ancestor"):
             return self._spark.sql(statement)
-        except (PySparkException, Py4JError) as error:
-            if "ancestor" in str(error) or lost_race(error):
-                raise ApplyConflict(f"{self._identifier}: another run published first") from error
-            raise
 
 
 def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:

@@ -76,7 +76,5 @@ def restamp(spark: "SparkSession", catalog: Catalog, identifier: str, rule: Stam
     if head is None or stamped is None or stamped.snapshot_id == head.snapshot_id:
         return False
     with attempt(spark, catalog.name, identifier, head.snapshot_id) as current:
-        current.write_nothing(repeated(stamped, rule))
-        current.head_upon(catalog, head.snapshot_id)
-        current.publish()
+        current.publish_nothing(catalog, repeated(stamped, rule), head.snapshot_id)
     return True

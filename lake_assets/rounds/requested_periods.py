@@ -75,6 +75,4 @@ def _request(runtime: LakeRuntime, mart: Mart, wanted: frozenset[Period]) -> Non
         runtime.sessions.isolated() as spark,
         attempt(spark, runtime.lake.catalog.name, mart.identifier, head.snapshot_id, table=table) as current,
     ):
-        current.write_nothing(asked.properties())
-        current.head_upon(runtime.catalog, head.snapshot_id)
-        current.publish()
+        current.publish_nothing(runtime.catalog, asked.properties(), head.snapshot_id)

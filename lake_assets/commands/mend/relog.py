@@ -210,9 +210,7 @@ def _move_position(runtime: LakeRuntime, target: Target, position: Position, bou
     with runtime.sessions.isolated() as spark:
         catalog = runtime.lake.catalog.name
         with attempt(spark, catalog, target.identifier, position.snapshot_id) as current:
-            current.write_nothing(now.properties())
-            current.head_upon(runtime.catalog, position.snapshot_id)
-            current.publish()
+            current.publish_nothing(runtime.catalog, now.properties(), position.snapshot_id)
     pending = sum(file.offset > upto for file in own)
     gone = any(file.key.endswith(LOST) for file in applied)
     return (

@@ -137,9 +137,7 @@ def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
         for change in added:
             context.spark.sql(_update(current.address, change), args={"value": change.default})
             head = current.head_upon(context.runtime.catalog, head)
-        current.write_nothing(position.properties())
-        current.head_upon(context.runtime.catalog, head)
-        current.publish()
+        current.publish_nothing(context.runtime.catalog, position.properties(), head)
     return read_position(load_table(context.runtime.catalog, identifier))
 
 
