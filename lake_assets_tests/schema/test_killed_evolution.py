@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.iceberg.publish import Attempt
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.processes.faults import POINTS, Killed, armed, killed
+from lake_assets_tests.helpers.processes.faults import POINTS, Killed, armed, drop_branch_once, killed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -71,18 +70,9 @@ def test_rows_get_the_default_although_the_branch_was_dropped_meanwhile(
     life = Life(tmp_path, config("a"), a=1)
     life.bench.edit(config("a", "stock", defaults={"stock": 7}))
     life.insert(2, a=2, stock=2)
-    writes_nothing, bereft = Attempt.write_nothing, list[str]()
-
-    def write_nothing(current: Attempt, properties: Mapping[str, str]) -> None:
-        if not bereft:
-            bereft.append(current.branch)
-            current.drop()
-            current.start(life.bench.table().metadata.current_snapshot_id)
-        writes_nothing(current, properties)
-
-    monkeypatch.setattr(Attempt, "write_nothing", write_nothing)
+    dropped = drop_branch_once(monkeypatch, life.bench)
     life.bench.apply()
-    assert len(bereft) == 1
+    assert len(dropped) == 1
     assert life.values("stock") == {1: 7, 2: 2}
 
 

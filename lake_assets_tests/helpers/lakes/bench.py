@@ -20,7 +20,14 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult, TableResult
-from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
+from lake_assets_tests.helpers.files.dms_files import (
+    Clock,
+    DmsFile,
+    csv_bytes,
+    parquet_bytes,
+    put,
+    transactions_csv,
+)
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.helpers.oracles.masks import masked
@@ -191,3 +198,20 @@ def comparable(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _plain(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+class OnBench:
+    """What tests make of one bench, with the clock of its changes. It can be restored: see `restored.py`."""
+
+    bench: Bench
+    clock: Clock
+
+    @property
+    def folder(self) -> Path:
+        return self.bench.folder
+
+    def again(self) -> Self:
+        """The same as another process would have it."""
+        found = copy(self)
+        found.bench, found.clock = self.bench.again(), copy(self.clock)
+        return found

@@ -5,14 +5,13 @@ Here: the table and its rows. Not here: the quarantine (`test_quarantine.py`), i
 """
 
 from collections.abc import Mapping
-from copy import copy
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench, OnBench
 
 TABLE = "public.items"
 ONE, LONG = Decimal("1.0"), Decimal("123.4")
@@ -25,7 +24,7 @@ def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
     return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
 
 
-class NarrowShop:
+class NarrowShop(OnBench):
     """A table with a change log, whose column n is declared too narrow for 123.4."""
 
     def __init__(self, folder: Path, sections: Mapping[str, Any] | None = None, **more: Any) -> None:
@@ -33,16 +32,6 @@ class NarrowShop:
         self.clock = Clock()
         self.bench.put(load_file(TABLE, [{"id": n, "v": "loaded", "n": ONE} for n in range(1, 6)]))
         self.bench.apply()
-
-    @property
-    def folder(self) -> Path:
-        return self.bench.folder
-
-    def again(self) -> Self:
-        """The same shop as another process would have it: see `restored.py`."""
-        found = copy(self)
-        found.bench, found.clock = self.bench.again(), copy(self.clock)
-        return found
 
     def put(self, *changes: dict[str, Any]) -> str:
         """A file of these changes lands; its key."""

@@ -1,14 +1,13 @@
 """A table that is small enough to be rewritten whole."""
 
-from copy import copy
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench, OnBench
 
 NAME = "public.items"
 ITEMS: dict[str, Any] = {
@@ -19,23 +18,13 @@ NEVER = {"automation": {"rewrite_below_mb": 0}}
 """Sections of a lake that rewrites none."""
 
 
-class SmallTable:
+class SmallTable(OnBench):
     """A table with one file of changes for each batch."""
 
     def __init__(self, folder: Path, table: dict[str, Any] | None = None, **sections: Any) -> None:
         self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)
         self.bench.tracked["items"] = Tracked(days=("at",))
         self.clock = Clock()
-
-    @property
-    def folder(self) -> Path:
-        return self.bench.folder
-
-    def again(self) -> Self:
-        """The same table as another process would have it: see `restored.py`."""
-        found = copy(self)
-        found.bench, found.clock = self.bench.again(), copy(self.clock)
-        return found
 
     def load(self, *ids: int) -> None:
         """A full load of these rows, applied."""

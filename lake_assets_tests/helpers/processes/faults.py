@@ -1,19 +1,24 @@
 """Fault injection by name: the points of the main job at which a process may die.
 
-Here: the table of those points, and arming one of them. Not here: the checks after each
-(`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
+Here: the table of those points, and arming one of them; a branch that is dropped meanwhile. Not here: the checks after
+each (`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
 (`test_killed_maintenance.py`).
 """
 
 import functools
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, Literal
+
+import pytest
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 
 class Step(StrEnum):
@@ -134,3 +139,19 @@ def armed(point: Point, act: Callable[[], None] = die) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, whole)
+
+
+def drop_branch_once(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> list[str]:
+    """The next commit without rows finds its branch dropped by maintenance, which takes it for a dead attempt's, and
+    creates it again at main, as Iceberg does. Returns the branch, as soon as it has happened."""
+    writes_nothing, dropped = Attempt.write_nothing, list[str]()
+
+    def write_nothing(current: Attempt, properties: Mapping[str, str]) -> None:
+        if not dropped:
+            dropped.append(current.branch)
+            current.drop()
+            current.start(bench.table().metadata.current_snapshot_id)
+        writes_nothing(current, properties)
+
+    monkeypatch.setattr(Attempt, "write_nothing", write_nothing)
+    return dropped

@@ -3,17 +3,16 @@
 Here: the lake, and comparisons of all its keys. Not here: changing it from outside (`outside_writer.py`).
 """
 
-from copy import copy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from lake_assets.silver.reconcile.compare_slices import Compared, begun_cycle, compare
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench, OnBench
 
 ITEMS, PAIRS = "public.items", "public.pairs"
 COLUMNS = {
@@ -34,7 +33,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ROWS = 60
 
 
-class ReconciledShop:
+class ReconciledShop(OnBench):
     """A lake whose tables have a load and changes: updates, deletes, key moves, one onto another's key."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,16 +56,6 @@ class ReconciledShop:
             change("D", {"id": 300}, same_transaction=True),
         )
         self.bench.apply()
-
-    @property
-    def folder(self) -> Path:
-        return self.bench.folder
-
-    def again(self) -> Self:
-        """The same shop as another process would have it: see `restored.py`."""
-        found = copy(self)
-        found.bench, found.clock = self.bench.again(), copy(self.clock)
-        return found
 
     def change(self, op: str, row: dict[str, Any], before: dict[str, Any] | None = None) -> None:
         self.put(self.clock.change(op, row, before))

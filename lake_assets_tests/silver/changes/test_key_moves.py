@@ -5,10 +5,9 @@ Here: one lake after the other, through files, in every split into batches. Not 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench, OnBench
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
@@ -25,7 +24,7 @@ COLUMNS = {"id": "long not null", "v": "string not null", "note": "string"}
 MISSING = "(not supplied)"
 
 
-class Keys:
+class Keys(OnBench):
     """A lake whose table has the rows 1, 2 and 3, and a clock for what happens to them."""
 
     def __init__(
@@ -35,16 +34,6 @@ class Keys:
         self.clock = Clock()
         self.files = 0
         self.load = load_file(TABLE, [{"id": n, "v": f"v{n}", "note": f"n{n}"} for n in range(1, rows + 1)])
-
-    @property
-    def folder(self) -> Path:
-        return self.bench.folder
-
-    def again(self) -> Self:
-        """The same lake as another process would have it: see `restored.py`."""
-        found = copy(self)
-        found.bench, found.clock = self.bench.again(), copy(self.clock)
-        return found
 
     def change(
         self,

@@ -15,7 +15,7 @@ from lake_assets.silver.write.current.foreseen import replace_foreseen_keys
 from lake_assets_tests.helpers.files.held_batches import watched_looks
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def all_large() -> Iterator[None]:
     """Every batch counts as large, and none is held."""
     with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):

@@ -4,7 +4,7 @@ Here: such a batch with real files and tables; every batch counts as large. Not 
 (`silver/changes/test_last_changes.py`), other large batches (`test_large_batches.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -15,9 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
-from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes import last_changes, reading
+from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
@@ -51,10 +49,11 @@ def applied(shop: Bench, *files: DmsFile, types: dict[str, pa.DataType] = TYPES)
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
+def made(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, all_large: None
+) -> Callable[[], Bench]:
     found = bench(tmp_path_factory.mktemp("shop"))
-    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
-        applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
+    applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
     return restorer(found)
 
 
@@ -258,27 +257,6 @@ def test_changes_of_unknown_rows_are_counted(spark: SparkSession, tmp_path: Path
     assert written == ["as read", "as read"]
 
 
-def test_rows_stay_although_the_branch_is_dropped_while_unknown_rows_are_noted(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Maintenance takes the branch for a dead attempt's, and Iceberg creates it again at main."""
-    found, clock = bench(tmp_path), Clock()
-    applied(found, changed(clock, ("I", 1, "a")))
-    writes_nothing, bereft = Attempt.write_nothing, list[str]()
-
-    def write_nothing(current: Attempt, properties: Mapping[str, str]) -> None:
-        if not bereft:
-            bereft.append(current.branch)
-            current.drop()
-            current.start(found.table().metadata.current_snapshot_id)
-        writes_nothing(current, properties)
-
-    monkeypatch.setattr(Attempt, "write_nothing", write_nothing)
-    applied(found, changed(clock, ("U", 9, "i")))
-    assert len(bereft) == 1
-    assert values(found) == {1: "a", 9: "i"}
-
-
 def test_a_batch_with_files_from_before_its_key_was_renamed(shop: Bench, written: list[str]) -> None:
     clock = Clock(NOON + timedelta(hours=1))
     before = parquet(changed(clock, ("U", 1, "x"), ("U", 2, "y")))
@@ -407,8 +385,7 @@ def test_only_the_keys_of_the_batch_are_deleted(
     found = bench(tmp_path, {"columns": {"id": f"{declared} not null", "v": "string"}, "primary_key": ["id"]})
     clock, types = Clock(), {"id": pa.int32() if bits == 31 else pa.int64(), "v": pa.string()}
     ends = (-(2**bits), -(2**bits) + 1, 2**bits - 2, 2**bits - 1)
-    ids = [*range(-200, 500), *ends]
-    applied(found, loaded(dict.fromkeys(ids, "old")), types=types)
+    applied(found, loaded(dict.fromkeys([*range(-200, 500), *ends], "old")), types=types)
     for deleted, updated in (
         ((7,), ()),
         ((-64, 63, 65), (0, 64)),
@@ -418,7 +395,6 @@ def test_only_the_keys_of_the_batch_are_deleted(
         ((ends[0], ends[3]), (5,)),
     ):
         changes = [*(("D", key, "old") for key in deleted), *(("U", key, "new") for key in updated)]
-        batch = applied(found, changed(clock, *changes), types=types)
-        assert batch.rows_removed == len(changes)
+        assert applied(found, changed(clock, *changes), types=types).rows_removed == len(changes)
         assert found.rows() == found.truth()
     assert set(written) == {"as read"}
