@@ -201,7 +201,7 @@ def _log_checks(
     own = context.run.run_id
     newest = newest_executions(context.instance, [evaluation.asset_check_key for evaluation in evaluations])
     for evaluation in evaluations:
-        run_id, _ = newest.get(evaluation.asset_check_key, (own, 0))
+        run_id = newest.get(evaluation.asset_check_key, own)
         if not applied or run_id != own:
             evaluation = of_newest_materialization(context.instance, evaluation) or evaluation
         context.log_event(evaluation)

@@ -96,11 +96,12 @@ def latest_evaluations(
 
 def newest_executions(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
-) -> dict[dg.AssetCheckKey, tuple[str, int]]:
-    """By check, the run and the number of the execution that Dagster shows, whether the check was evaluated in it or
-    not. Dagster keeps one execution of a check for each run, in the order in which they were planned."""
+) -> dict[dg.AssetCheckKey, str]:
+    """By check, the run of the execution that Dagster shows, whether the check was evaluated in it or not. The text is
+    empty for an execution outside of any run. Dagster keeps one execution of a check for each run, in the order they
+    were planned in."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
-    return {check: (record.run_id, record.id) for check, record in records.items()}
+    return {check: record.run_id for check, record in records.items()}
 
 
 def _last_ended(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckExecution | None:

@@ -112,10 +112,10 @@ class Continuous:
         """By mart, the number of refreshes since the last report, and the newest metadata."""
         self._passed: dict[dg.AssetCheckKey, float] = {}
         """By check that passed in its last report, the time of that report."""
-        self._reported: dict[dg.AssetCheckKey, tuple[str, int]] = {}
-        """By check, the execution that Dagster showed after the last report."""
-        self._shown: dict[dg.AssetCheckKey, tuple[str, int]] = {}
-        """By check, the execution that Dagster shows before the present report."""
+        self._reported: set[dg.AssetCheckKey] = set()
+        """The checks that this run has reported."""
+        self._shown_runs: dict[dg.AssetCheckKey, str] = {}
+        """By check, the run whose execution Dagster shows before the present report."""
         self._held: dict[str, list[str]] = {}
         """By waiting mart, the blocking checks that fail."""
         self._lineage: dict[str, Lineage] = {}
@@ -182,9 +182,9 @@ class Continuous:
         self._move_on(results.values())
         turns = [event for result in results.values() for event in turn_events(self._runtime, result, now)]
         checks = [event.asset_check_key for event in turns if isinstance(event, dg.AssetCheckEvaluation)]
-        self._shown = newest_executions(self._instance, checks)
+        self._shown_runs = newest_executions(self._instance, checks)
         yield from filter(self._is_news, turns)
-        self._reported |= newest_executions(self._instance, checks)
+        self._reported.update(checks)
         refreshed, self._refreshed = self._refreshed, {}
         for mart in self._marts:
             if mart.name in refreshed:
@@ -208,13 +208,13 @@ class Continuous:
                 result.position = read_position(load_table(self._runtime.catalog, result.target.identifier))
 
     def _is_news(self, event: Event) -> bool:
-        """Whether Dagster needs the event: not if its check still passes and this run reported that within
-        PASSES_EVERY."""
+        """Whether Dagster needs the event: not if its check still passes, this run reported that within PASSES_EVERY,
+        and Dagster shows that report. An execution of another run would not count for the run's materializations."""
         if not isinstance(event, dg.AssetCheckEvaluation):
             return True
         check, now = event.asset_check_key, time.monotonic()
-        same = self._shown.get(check) == self._reported.get(check)
-        if same and event.passed and now - self._passed.get(check, -math.inf) < PASSES_EVERY:
+        is_recent = now - self._passed.get(check, -math.inf) < PASSES_EVERY
+        if event.passed and is_recent and not self.is_behind_another_run(event):
             return False
         self._passed.pop(check, None)
         if event.passed:
@@ -226,8 +226,7 @@ class Continuous:
         evaluation, it would be hidden: see `newest_executions`."""
         if not isinstance(event, dg.AssetCheckEvaluation) or event.asset_check_key not in self._reported:
             return False
-        run_id, _ = self._shown.get(event.asset_check_key, (self._run_id, 0))
-        return run_id != self._run_id
+        return self._shown_runs.get(event.asset_check_key, self._run_id) != self._run_id
 
     def _seconds_left(self, target: Target) -> float:
         return self._failures.seconds_left(target.identifier)

@@ -117,6 +117,24 @@ def test_a_check_that_fails_after_another_run_has_executed_it(kept: Kept) -> Non
     assert not newest.passed
 
 
+def test_checks_are_of_the_newest_materialization(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if another run has executed them while the continuous run reported: Dagster's graph shows no others."""
+    real, users = Continuous.events, [lambda: kept.put(ITEMS, 3), lambda: materialize(kept, SILVER)]
+
+    def beside(self: Continuous) -> Iterator[Any]:
+        for event in real(self):
+            yield event
+            while users and len(kept.bench.rows()) == 2:
+                users.pop(0)()
+
+    monkeypatch.setattr(Continuous, "events", beside)
+    continuous_run(kept, *(lambda number=number: kept.put(ITEMS, number) for number in (1, 2, 4)))
+    assert not users
+    table = newest(kept, SILVER)[1]
+    for spec in check_specs(kept.bench.lake.targets[0]):
+        assert executions(kept, spec.name)[0].evaluation.target_materialization_data.storage_id == table
+
+
 def test_a_run_of_silver_that_another_one_has_overtaken(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its evaluations are the newest, although it was planned first."""
 
