@@ -15,7 +15,7 @@ from lake_assets.gold.partition_rows import ColumnRows, PartitionRows
 from lake_assets.gold.periods.grain import Grain, Period, beginning, between, stretches
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import MartView, mart_view
-from lake_assets.gold.write_mart import WHOLE, Computed, Mode, Store
+from lake_assets.gold.write_mart import WHOLE, Computed, Store, WriteMode
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
 from lake_assets.spark.session import FEW_ROWS
@@ -33,7 +33,7 @@ class Read(Protocol):
 def mart_store(mart: Mart, ranges: Sequence[tuple[Period, Period]]) -> Store:
     """How the rows of these ranges of a mart's partitions are stored; no range for an unpartitioned mart."""
     if not ranges:
-        return Store(mode=Mode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
+        return Store(mode=WriteMode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
     assert mart.partition_column is not None, "a mart with periods has partitions"
     grain, column = mart.partitions, mart.partition_column
     keys = [(grain.key(first), grain.key(last)) for first, last in ranges]

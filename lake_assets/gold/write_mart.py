@@ -44,7 +44,7 @@ MOST_ATTEMPTS = 10
 """The most attempts to publish computed rows while other runs publish first."""
 
 
-class Mode(StrEnum):
+class WriteMode(StrEnum):
     """How the frame changes the table."""
 
     OVERWRITE = "overwrite"
@@ -56,7 +56,7 @@ class Mode(StrEnum):
     """Replaces all rows, but writes only those that differ from the table's row with their key."""
 
 
-KEYED = (Mode.UPSERT, Mode.DIFFERENCE)
+KEYED = (WriteMode.UPSERT, WriteMode.DIFFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Store:
     """The partitions in which the frame's rows must lie; None for an asset without partitions."""
     partition_by: Sequence[str] = ()
     """Iceberg's partition transforms, for a table that does not exist yet."""
-    mode: Mode = Mode.OVERWRITE
+    mode: WriteMode = WriteMode.OVERWRITE
     key: Sequence[str] = ()
     """The key's columns, for the modes in KEYED."""
 
@@ -205,10 +205,10 @@ def _commit(
         if planned is None:  # the branch begins with a commit of its own
             before = current_attempt.head(runtime.catalog)[1].snapshot_id
         # Iceberg overwrites whole files only.
-        overwrites = store.mode is Mode.OVERWRITE and (
+        overwrites = store.mode is WriteMode.OVERWRITE and (
             rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types)
         )
-        if not overwrites and store.mode is not Mode.APPEND:
+        if not overwrites and store.mode is not WriteMode.APPEND:
             frame = _delete_replaced(current_attempt, computed, store, planned)
             before = current_attempt.head_upon(runtime.catalog, before)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
@@ -228,9 +228,9 @@ def _commit(
 def _delete_replaced(current: Attempt, computed: Computed, store: Store, planned: int | None) -> DataFrame:
     """Deletes from the branch the rows that the new ones replace. Returns the new rows that the branch then lacks."""
     frame = computed.frame
-    if store.mode is Mode.UPSERT:
+    if store.mode is WriteMode.UPSERT:
         current.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
-    elif store.mode is Mode.OVERWRITE:
+    elif store.mode is WriteMode.OVERWRITE:
         assert store.partitions is not None, "without partitions, the whole table is overwritten"
         current.delete(store.partitions.in_sql(computed.types))
     elif planned is not None:

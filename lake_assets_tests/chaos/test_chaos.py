@@ -75,7 +75,7 @@ def test_the_verdict_sees_a_file_that_is_missing_and_one_that_is_there_twice(
     (missing,) = log_differences(lake, storage)
     assert "20260301-120001000.csv" in missing
     log_arrivals(lake.runtime, SOURCE)
-    lake.runtime.file_log.ask_again([logged])
+    lake.runtime.file_log.log_again([logged])
     (double,) = log_differences(lake, storage)
     assert "20260301-120000000.csv" in double
     assert "2 times in the file log" in double

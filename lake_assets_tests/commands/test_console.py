@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lake_assets
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.commands.mend import quarantine_cli
 from lake_assets.commands.run import maintain as maintaining
 from lake_assets.commands.run import maintain_cli, opening
@@ -93,7 +93,7 @@ def compared(text: str) -> TableComparison:
 
 
 def test_quarantine_list(printed: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Held(
+    held = Quarantined(
         silver_table=STRANGE, source="s", table="t", key=STRANGE, version="v", log_offset=1, row=0, line=1,
         raw=STRANGE, reason=STRANGE, batch=STRANGE, at=NOW,
     )  # fmt: skip
@@ -202,7 +202,7 @@ def large_maintained() -> Maintained:
     )
 
 
-HELD = Held(
+HELD = Quarantined(
     silver_table=f"silver_bikeshare.{LONG}",
     source="bikeshare",
     table=f"public.{LONG}",

@@ -214,7 +214,7 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).vanished)
 
-    def ask_again(
+    def log_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
     ) -> list[LoggedFile]:
         """Logs known files once more. Their quarantined rows are then read again, by the contract of the new offset.

@@ -37,7 +37,7 @@ OPEN = (State.HELD, State.RETRIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Quarantined:
     """A row, or a whole file if `row` is None, in one state."""
 
     silver_table: str
@@ -89,9 +89,9 @@ _SCHEMA = ops_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    newest: Mapping[str, Held]
+    newest: Mapping[str, Quarantined]
     """By id, in the order in which they were first quarantined."""
-    asked: Mapping[str, datetime]
+    requested: Mapping[str, datetime]
     """By id, when the retry was requested that is pending or has led to the release."""
     number: int
     """The number of the newest event."""
@@ -103,22 +103,22 @@ class Quarantine:
     def __init__(self, catalog: Catalog) -> None:
         self._table = OpsTable(catalog, "quarantine", _SCHEMA, _known)
 
-    def all(self, silver_table: str | None = None) -> list[Held]:
+    def all(self, silver_table: str | None = None) -> list[Quarantined]:
         """Everything ever quarantined, in its present state, the oldest first."""
         return [
             held for held in self._table.parsed().newest.values() if silver_table in (None, held.silver_table)
         ]
 
-    def open(self, silver_table: str | None = None) -> list[Held]:
+    def open(self, silver_table: str | None = None) -> list[Quarantined]:
         """What is held or retried now."""
         return [held for held in self.all(silver_table) if held.state in OPEN]
 
-    def asked(self, silver_table: str) -> list[tuple[Held, datetime]]:
+    def requested(self, silver_table: str) -> list[tuple[Quarantined, datetime]]:
         """What is being retried or was released by its retry, with the time (UTC) of the request."""
         known = self._table.parsed()
         return [
             (known.newest[id_], at)
-            for id_, at in known.asked.items()
+            for id_, at in known.requested.items()
             if known.newest[id_].silver_table == silver_table
         ]
 
@@ -126,13 +126,13 @@ class Quarantine:
         """Assigns a table's entries to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)
 
-    def add(self, found: Sequence[Held]) -> list[Held]:
+    def add(self, found: Sequence[Quarantined]) -> list[Quarantined]:
         """Records the entries that are not recorded yet, in one commit, and returns them. A discarded entry stays
         discarded; a released or superseded one is recorded again."""
         again = (State.RELEASED, State.SUPERSEDED)
         return self._record(found, lambda known, held: known is None or known.state in again)
 
-    def becomes(self, found: Iterable[Held], state: State) -> list[Held]:
+    def becomes(self, found: Iterable[Quarantined], state: State) -> list[Quarantined]:
         """Gives open entries another state, and returns those that changed."""
         now = datetime.now(UTC)
         return self._record(
@@ -140,7 +140,9 @@ class Quarantine:
             lambda known, held: known is not None and known.state in OPEN and known.state is not held.state,
         )
 
-    def _record(self, found: Sequence[Held], wanted: Callable[[Held | None, Held], bool]) -> list[Held]:
+    def _record(
+        self, found: Sequence[Quarantined], wanted: Callable[[Quarantined | None, Quarantined], bool]
+    ) -> list[Quarantined]:
         if not found:
             return []
         by_id = {held.id: held for held in found}
@@ -156,15 +158,15 @@ class Quarantine:
 
 
 def _known(rows: Sequence[Row]) -> _Known:
-    found: dict[str, Held] = {}
-    asked: dict[str, datetime] = {}
+    found: dict[str, Quarantined] = {}
+    requested: dict[str, datetime] = {}
     number = 0
     for row in sorted(rows, key=lambda row: int(row["number"])):
         values = {name: value for name, value in row.items() if name not in ("id", "number")}
         values["state"], values["at"] = State(values["state"]), values["at"].astimezone(UTC)
-        found[row["id"]], number = Held(**values), row["number"]
+        found[row["id"]], number = Quarantined(**values), row["number"]
         if values["state"] is State.RETRIED:
-            asked[row["id"]] = values["at"]
+            requested[row["id"]] = values["at"]
         elif values["state"] is not State.RELEASED:
-            asked.pop(row["id"], None)
-    return _Known(found, asked, number)
+            requested.pop(row["id"], None)
+    return _Known(found, requested, number)

@@ -51,7 +51,7 @@ def decide(
     if not reload:
         return _logged_as_before(log, ambiguity, files)
     former = [f for f in files if f.kind is FileKind.LOAD and f not in ambiguity.parts]
-    return log.ask_again(
+    return log.log_again(
         [*ambiguity.parts, *_rewritten(lake, target, ambiguity.parts, former)],
         epoch=epoch + 1,
         began=_began(table, ambiguity.parts, former, began),
@@ -74,12 +74,12 @@ def _logged_as_before(log: FileLog, ambiguity: Ambiguity, files: Sequence[Logged
         paths = {part.path for part in ambiguity.parts}
         began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
         rest = [f for f in last if f.path not in paths and not _is_renamed(f, ambiguity.parts)]
-        return log.ask_again([*ambiguity.parts, *rest], epoch=epoch, began=began)
+        return log.log_again([*ambiguity.parts, *rest], epoch=epoch, began=began)
     logged = []
     for part in ambiguity.parts:
         former = [f for f in loads if (f.path, f.epoch) == (part.path, epoch) and f.offset < part.offset]
         same = former[-1].first_commit_ts if former else None
-        logged += log.ask_again([part], epoch=epoch, began=same)
+        logged += log.log_again([part], epoch=epoch, began=same)
     return logged
 
 

@@ -16,7 +16,7 @@ from lake_assets.words import many
 if TYPE_CHECKING:
     from rich.table import Table as Columns
 
-    from lake_assets.bronze.quarantine.quarantine_log import Held
+    from lake_assets.bronze.quarantine.quarantine_log import Quarantined
     from lake_assets.lake import Lake
 
 quarantine = typer.Typer(
@@ -110,7 +110,7 @@ def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> Non
     typer.echo(f"{many(len(rows), 'row', 'were')} discarded.")
 
 
-def _listed(rows: "Iterable[Held]") -> "Columns":
+def _listed(rows: "Iterable[Quarantined]") -> "Columns":
     from rich.table import Column
     from rich.table import Table as Columns
 
@@ -127,21 +127,21 @@ def _some(ids: list[str] | None, table: str | None) -> list[str]:
     return ids or []
 
 
-def _chosen(lake: "Lake", table: str | None, ids: list[str], *, every: bool = False) -> "list[Held]":
+def _chosen(lake: "Lake", table: str | None, ids: list[str], *, every: bool = False) -> "list[Quarantined]":
     from lake_assets.commands.mend.quarantine_commands import chosen
 
     return chosen(lake.runtime, table, ids, every=every)
 
 
-def _line(held: "Held") -> str:
+def _line(held: "Quarantined") -> str:
     if held.row is None:
         return "whole file"
     return str(held.line) if held.line is not None else f"row {held.row + 1}"
 
 
-def _place(held: "Held") -> str:
+def _place(held: "Quarantined") -> str:
     return f"line {held.line}" if held.row is not None and held.line is not None else _line(held)
 
 
-def _as_dict(held: "Held") -> dict[str, Any]:
+def _as_dict(held: "Quarantined") -> dict[str, Any]:
     return {"id": held.id, **asdict(held), "at": held.at.isoformat(timespec="seconds")}

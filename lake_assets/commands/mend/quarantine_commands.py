@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime
@@ -16,7 +16,9 @@ from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.words import many
 
 
-def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every: bool = False) -> list[Held]:
+def chosen(
+    runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every: bool = False
+) -> list[Quarantined]:
     """The quarantined rows (with `every`, released and discarded ones too) of a table (`schema.table`, or the silver
     table's name), with these ids or beginnings of ids. Raises LakeError for an id of no row, or of several."""
     rows = runtime.quarantine.all() if every else runtime.quarantine.open()
@@ -37,7 +39,7 @@ def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every
     return found
 
 
-def retry(runtime: LakeRuntime, rows: Sequence[Held]) -> list[LoggedFile]:
+def retry(runtime: LakeRuntime, rows: Sequence[Quarantined]) -> list[LoggedFile]:
     """Requests that the next turn of their tables reads the rows again, by today's contract in lake.yaml. A file that
     was rewritten meanwhile is pending anyway. Returns the new records of the file log."""
     runtime.quarantine.becomes(rows, State.RETRIED)
@@ -50,19 +52,19 @@ def retry(runtime: LakeRuntime, rows: Sequence[Held]) -> list[LoggedFile]:
         for held in rows
         if newest[held.source, held.table, held.key].version == held.version
     }
-    return runtime.file_log.ask_again([*files.values()])
+    return runtime.file_log.log_again([*files.values()])
 
 
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a retry."""
 
-    applied: list[Held] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    applied: list[Quarantined] = field(default_factory=list)
+    held: list[Quarantined] = field(default_factory=list)
     """Quarantined again, each with its new reason."""
-    superseded: list[Held] = field(default_factory=list)
+    superseded: list[Quarantined] = field(default_factory=list)
     """Their files were rewritten, or a reload has superseded them."""
-    pending: list[Held] = field(default_factory=list)
+    pending: list[Quarantined] = field(default_factory=list)
     """Still to be read."""
     stopped: dict[str, str] = field(default_factory=dict)
     """By silver table, why its turn did not read them."""
@@ -72,7 +74,7 @@ class Outcome:
         return 1 if self.held or self.pending or self.stopped else 0
 
 
-def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
+def read_again(lake: Lake, rows: Sequence[Quarantined]) -> Outcome:
     """Applies the pending files of the rows' tables, and returns the outcome of each row. A table that stops is in the
     outcome; the others continue."""
     wanted, outcome = {held.silver_table for held in rows}, Outcome()
@@ -94,6 +96,6 @@ def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
     return outcome
 
 
-def discard(runtime: LakeRuntime, rows: Sequence[Held]) -> list[Held]:
+def discard(runtime: LakeRuntime, rows: Sequence[Quarantined]) -> list[Quarantined]:
     """Discards the rows: silver will not have them."""
     return runtime.quarantine.becomes(rows, State.DISCARDED)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.config import LakeConfig
@@ -86,7 +86,7 @@ class TableStatus:
 def status(lake: Lake) -> list[TableStatus]:
     """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
     now = datetime.now(UTC)
-    held = defaultdict[str, list[Held]](list)
+    held = defaultdict[str, list[Quarantined]](list)
     for row in lake.runtime.quarantine.open():
         held[row.silver_table].append(row)
     failed = failures(lake.runtime)
@@ -116,7 +116,7 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
 
 
 def _table_status(
-    lake: Lake, state: TableState, held: Sequence[Held], failure: Failure | None, now: datetime
+    lake: Lake, state: TableState, held: Sequence[Quarantined], failure: Failure | None, now: datetime
 ) -> TableStatus:
     # A table that cannot be read has its error in the state.
     table = load_table(lake.runtime.catalog, state.target.identifier) if state.error is None else None

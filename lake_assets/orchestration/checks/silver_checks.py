@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.orchestration.checks.check_history import CheckExecution
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
@@ -82,7 +82,7 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
 
 
 def turn_evaluations(
-    result: TableResult, logged: Sequence[LoggedFile], held: Sequence[Held], now: datetime
+    result: TableResult, logged: Sequence[LoggedFile], held: Sequence[Quarantined], now: datetime
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """All checks of a table after a turn. `logged`: all files of the table; `held`: its quarantined rows and files."""
     yield applied_evaluation(result)
@@ -157,7 +157,7 @@ def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
     return _evaluation(target, ROW_COUNT, True, {"counted": "before each publish"}, blocking=True)
 
 
-def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheckEvaluation:
+def quarantine_evaluation(target: Target, held: Sequence[Quarantined]) -> dg.AssetCheckEvaluation:
     """`quarantine`: a warning; the other rows are right."""
     metadata: dict[str, Any] = {
         "rows": sum(row.row is not None for row in held),

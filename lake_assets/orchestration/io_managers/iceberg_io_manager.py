@@ -23,7 +23,7 @@ from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.config.config_file import resolve_paths
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
-from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
+from lake_assets.gold.write_mart import KEYED, Computed, Store, WriteMode, write
 from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.partitioning import partitions_of
 from lake_assets.iceberg.table_io import load_table
@@ -117,7 +117,7 @@ class TableIOManager(dg.IOManager):
         done = self.store(identifier, replace(computed, run_id=context.run_id), store)
         shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
         context.add_output_metadata(grouped(done, SHOWN) | shown)
-        if store.partitions is not None and store.mode is Mode.OVERWRITE:
+        if store.partitions is not None and store.mode is WriteMode.OVERWRITE:
             table = load_table(self._runtime.catalog, identifier)
             if table is None or partitions_of(table) != tuple(
                 own_transforms(store.partitions, computed.types)
@@ -161,19 +161,20 @@ def _count_partitions(context: dg.OutputContext, table: Table, snapshot_id: int,
         context.step_context.add_asset_metadata(rows, context.asset_key, key)
 
 
-def _mode(context: dg.OutputContext) -> tuple[Mode, list[str]]:
+def _mode(context: dg.OutputContext) -> tuple[WriteMode, list[str]]:
     metadata, name = context.definition_metadata, context.asset_key.to_user_string()
-    given, key = metadata.get(WRITE_MODE, Mode.OVERWRITE), metadata.get(KEY) or []
-    if given not in list(Mode):
+    given, key = metadata.get(WRITE_MODE, WriteMode.OVERWRITE), metadata.get(KEY) or []
+    *others, last = WriteMode
+    if given not in (*others, last):
         raise dg.DagsterInvariantViolationError(
-            f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}"
+            f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(others)} or {last}"
         )
-    mode = Mode(given)
+    mode = WriteMode(given)
     if mode in KEYED and not key:
         raise dg.DagsterInvariantViolationError(
             f"{name} is written by {mode}: name the columns of its key in metadata {KEY!r}"
         )
-    if mode is Mode.DIFFERENCE and context.has_asset_partitions:
+    if mode is WriteMode.DIFFERENCE and context.has_asset_partitions:
         raise dg.DagsterInvariantViolationError(
             f"{name} has partitions, which {mode} does not take: set {WRITE_MODE!r} to overwrite or upsert"
         )

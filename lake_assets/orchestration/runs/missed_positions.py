@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
 from lake_assets.orchestration.assets.versions import silver_versions
 from lake_assets.orchestration.checks.check_history import latest_evaluation
@@ -88,7 +88,7 @@ def reported_positions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
 
 
 def _found(
-    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, held: Sequence[Held]
+    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, held: Sequence[Quarantined]
 ) -> list[Event]:
     fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
     return [

@@ -81,7 +81,7 @@ class LastChanges:
             ", ", (sql("{value}L", value=value) for value in values) if is_number else map(literal, values)
         )
 
-    def marks(self, lowest: int, highest: int) -> pa.Table | None:
+    def key_marks(self, lowest: int, highest: int) -> pa.Table | None:
         """A row with `_marks`, a list of longs: a bit for each number from `lowest` to `highest`, set for the batch's
         keys, which lie between the two. None if the key is not one whole number, or if the bits would take more memory
         than the keys."""
@@ -106,8 +106,10 @@ class LastChanges:
         listed = F.broadcast(changes.sparkSession.createDataFrame(pa.table(found, schema)))
         long_of_row = F.get("_marks", F.shiftright("_row", 6).cast("int"))
         is_marked = F.getbit(long_of_row, F.col("_row").bitwiseAND(63).cast("int")) == 1
-        joined = changes.join(listed, on=F.col("_file") == F.col("_address"))
-        return joined.withColumn("_marked", F.coalesce(is_marked, F.lit(False))).drop("_address", "_marks")
+        with_marks = changes.join(listed, on=F.col("_file") == F.col("_address"))
+        return with_marks.withColumn("_marked", F.coalesce(is_marked, F.lit(False))).drop(
+            "_address", "_marks"
+        )
 
 
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
     """A row or a file that was quarantined, and for which `quarantine retry` was requested."""
 
-    held: Held
+    held: Quarantined
     at: datetime
     """When it was requested, UTC."""
 
@@ -32,7 +32,7 @@ class Part:
     """The places of the rows that are read, from 0; None for all."""
     without: frozenset[int] = frozenset()
     """The places of the rows that are not read, if all others are."""
-    requested: tuple[Held, ...] = ()
+    requested: tuple[Quarantined, ...] = ()
     """The rows or file for which the record was logged, as far as they are read."""
 
     @property
@@ -62,8 +62,8 @@ def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> lis
     quarantined rows. A request whose data file is not in `files` belongs to a file that an earlier batch has read.
     Leaves out a record through which nothing is read."""
     whole = {(file.key, file.version): file for file in files if not file.retry}
-    given: dict[int, list[Held]] = {}
-    rows: list[tuple[Held, LoggedFile]] = []
+    given: dict[int, list[Quarantined]] = {}
+    rows: list[tuple[Quarantined, LoggedFile]] = []
     requests = [file for file in files if file.retry]
     for one in requested if requests else ():
         held, request = one.held, request_of(one, requests)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.config import REDACTED, Mask
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contracts
@@ -73,7 +73,7 @@ def lost_masks(target: Target, position: Position) -> TableStopped | None:
     )
 
 
-def shown(held: Sequence[Held], targets: Iterable[Target]) -> list[Held]:
+def shown(held: Sequence[Quarantined], targets: Iterable[Target]) -> list[Quarantined]:
     """The quarantine's entries without values of masked tables: an entry from before the mask has the row's text."""
     hidden = {target.identifier for target in targets if target.config.mask}
     return [

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.config import Strategy
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
@@ -156,6 +156,6 @@ class BatchContext:
         applied or quarantined before."""
         return not (self.in_steps or self.retries or self.again)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[Quarantined]:
         """The table's entries in the quarantine, in every state."""
         return self.runtime.quarantine.all(self.target.identifier)

@@ -12,7 +12,7 @@ from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_bad_rows
-from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import REDACTED, QuarantineLimits
 from lake_assets.errors import TableStopped
@@ -35,21 +35,21 @@ class BatchQuarantine:
     def __init__(self, context: BatchContext) -> None:
         self._context = context
         self._log = context.runtime.quarantine
-        self.held: list[Held] = []
+        self.held: list[Quarantined] = []
         """The rows and files of the batch that are quarantined."""
-        self._failed_retries: list[Held] = []
+        self._failed_retries: list[Quarantined] = []
 
-    def hold(self, found: Iterable[Held]) -> None:
+    def hold(self, found: Iterable[Quarantined]) -> None:
         """Adds rows and files that the batch quarantines."""
         self.held += found
 
-    def retry_failed(self, requested: Iterable[Held]) -> None:
+    def retry_failed(self, requested: Iterable[Quarantined]) -> None:
         """Adds requested rows of files that the present contract cannot read."""
         self._failed_retries += requested
 
     def requested(self) -> list[Requested]:
         """The requested rows and files, of all files of the table."""
-        return [Requested(held, at) for held, at in self._log.asked(self._context.target.identifier)]
+        return [Requested(held, at) for held, at in self._log.requested(self._context.target.identifier)]
 
     def record(self, parts: Sequence[Part]) -> None:
         """Records what is held of these parts, the batch's own, before the batch is published; idempotent. If
@@ -97,7 +97,7 @@ class BatchQuarantine:
         return [(one, request) for one, request in found if request is not None]
 
 
-def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> list[Held]:
+def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> list[Quarantined]:
     """The rows of a batch that cannot be used. Raises TableStopped when they exceed the table's limits; rows that are
     already known, from files that are read again, do not count."""
     if not seen.bad_rows:
@@ -110,7 +110,7 @@ def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> li
     if (limit := _exceeded(target.config.quarantine, seen.bad_rows - known, seen.rows)) is not None:
         named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
         stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
-    held: list[Held] = []
+    held: list[Quarantined] = []
     for file, places in reading.bad_rows():
         dms = context.contracts.at(file.offset).contract.dms
         raw = raw_records(store, file, dms, [place for place, _ in places])
@@ -129,7 +129,7 @@ def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:
 
 def unreadable_file(
     target: Target, file: LoggedFile, batch: Sequence[LoggedFile], error: UnreadableFile
-) -> Held:
+) -> Quarantined:
     """The entry of a file that cannot be read at all. Raises TableStopped for a part of a full load, because the table
     would lack its rows."""
     if file.kind is FileKind.LOAD:
@@ -141,7 +141,7 @@ def unreadable_file(
     return _held(target, file, batch, str(error), None, None)
 
 
-def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
+def refuse_too_many_files(context: BatchContext, held: Sequence[Quarantined]) -> None:
     """Raises TableStopped for more files than the limit; files that are already known, when a table is recomputed, do
     not count."""
     if not held:
@@ -165,8 +165,8 @@ def _held(
     reason: str,
     place: int | None,
     raw: RawRow | None,
-) -> Held:
-    return Held(
+) -> Quarantined:
+    return Quarantined(
         silver_table=target.identifier,
         source=target.source,
         table=target.table,

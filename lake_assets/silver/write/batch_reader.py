@@ -15,7 +15,7 @@ from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.layouts.headerless import dated
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
@@ -111,9 +111,9 @@ class BatchReader:
     def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
         return parts_of(files, self.quarantine.requested() if any(file.retry for file in files) else ())
 
-    def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Held]]:
+    def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Quarantined]]:
         found: list[Part] = []
-        unreadable: list[Held] = []
+        unreadable: list[Quarantined] = []
         files = [part.file for part in parts]
         with ThreadPoolExecutor(COUNTING_THREADS, thread_name_prefix="count") as threads:
             counts = [threads.submit(self._counted, part.file) for part in parts]

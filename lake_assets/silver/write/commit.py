@@ -117,7 +117,7 @@ def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> b
     that it takes with a hash of the keys."""
     counts, target = last.counts, context.target
     within = _range_of(counts)
-    marks = None if within is None else last.marks(*within)
+    marks = None if within is None else last.key_marks(*within)
     if marks is None or within is None:
         return delete_keys(
             context, current, broadcast_if_few(last.keys_in(context.spark), counts.keys), counts

@@ -233,7 +233,7 @@ def test_rows_that_were_quarantined_are_asked_for_where_the_content_is_now(place
     compress(place, CDC)
     place.look()
     (change,) = [file for file in place.planned() if file.kind is FileKind.CDC]
-    (request,) = place.log.ask_again([change])
+    (request,) = place.log.log_again([change])
     assert (request.retry, request.key) == (True, CDC)
     assert [file.path for file in place.planned() if file.retry] == [f"{CDC}.gz"]
 

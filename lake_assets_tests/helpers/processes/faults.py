@@ -75,8 +75,8 @@ POINTS = {
         Point("delete, done", Step.WRITING, *_DELETE, "after"),
         Point("append, begun", Step.WRITING, *_FINAL_COMMIT, "before"),
         Point("append, done", Step.WRITING, *_FINAL_COMMIT, "after"),
-        Point("quarantined, begun", Step.WRITING, *_QUARANTINED, "before", of="Held("),
-        Point("quarantined, done", Step.QUARANTINED, *_QUARANTINED, "after", of="Held("),
+        Point("quarantined, begun", Step.WRITING, *_QUARANTINED, "before", of="Quarantined("),
+        Point("quarantined, done", Step.QUARANTINED, *_QUARANTINED, "after", of="Quarantined("),
         Point("fast_forward, begun", Step.WRITING, *_PUBLISH, "before"),
         Point("fast_forward, done", Step.PUBLISHED, *_PUBLISH, "after"),
         # The columns and rows exist; only the table's property is missing.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
 from lake_assets.silver.plan.parts import Requested, parts_of
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.records import logged
@@ -20,7 +20,7 @@ def record(offset: int, *, retry: bool = False, key: str = "a.csv") -> LoggedFil
 def asked(row: int | None, before: int, state: State = State.RETRIED, key: str = "a.csv") -> Requested:
     """Requested for just before the record with that offset was logged."""
     at = NOON + timedelta(minutes=before, seconds=-1)
-    held = Held(
+    held = Quarantined(
         silver_table="silver_shop.items",
         source="shop",
         table="public.items",

@@ -380,7 +380,7 @@ def test_only_the_keys_of_the_batch_are_deleted(
 ) -> None:
     """Keys are marked by bits of a range, or are hashed where that would take more memory."""
     if by == "hashes":
-        monkeypatch.setattr(last_changes.LastChanges, "marks", lambda *given: None)
+        monkeypatch.setattr(last_changes.LastChanges, "key_marks", lambda *given: None)
     bits = 31 if declared == "int" else 63
     found = bench(tmp_path, {"columns": {"id": f"{declared} not null", "v": "string"}, "primary_key": ["id"]})
     clock, types = Clock(), {"id": pa.int32() if bits == 31 else pa.int64(), "v": pa.string()}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
 from lake_assets.commands.mend.quarantine_commands import discard, retry
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild
@@ -97,8 +97,8 @@ class Lake:
         assert {name: str(result.error) for name, result in results.items() if result.error} == {}
         return results
 
-    def held(self, name: str) -> list[Held]:
-        held: list[Held] = self.bench.lake.runtime.quarantine.open(f"silver_shop.{name}")
+    def held(self, name: str) -> list[Quarantined]:
+        held: list[Quarantined] = self.bench.lake.runtime.quarantine.open(f"silver_shop.{name}")
         return held
 
     def target(self, name: str) -> Any:
