@@ -46,7 +46,7 @@ def test_files_come_by_interval_or_by_size() -> None:
 
 def test_a_commit_takes_all_that_landed_during_the_round_before() -> None:
     slow, fast = estimate(WORK, Knobs(batch_interval=1)), estimate(WORK, Knobs(batch_interval=60))
-    assert slow.round_seconds == pytest.approx(0.4 + 5 * 0.7 / 2)
+    assert slow.round_seconds == pytest.approx(0.4 + 5 * 0.3 / 2)
     assert slow.commits_a_day == pytest.approx(5 * DAY / slow.round_seconds)
     assert fast.commits_a_day == fast.files_a_day
     assert fast.round_seconds < slow.round_seconds

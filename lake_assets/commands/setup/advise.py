@@ -15,7 +15,7 @@ from lake_assets.config import LakeConfig, SourceConfig
 DAY = 86_400.0
 ROUND_SECONDS = 0.4
 """The fixed part of a round: the scan, the states, the mart."""
-TABLE_CORE_SECONDS = 0.7
+TABLE_CORE_SECONDS = 0.3
 """Core-seconds of a small batch of one table, if the lake has not measured its own."""
 IDLE_ROUND_SECONDS = 0.3
 RUN_SECONDS = 2.5
