@@ -21,7 +21,7 @@ from lake_assets.bronze.checked.dms_columns import Unusable, all_true
 from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
-from lake_assets.bronze.files.formats import Layout, before_image
+from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.storage.object_store import ObjectStore
@@ -166,7 +166,7 @@ def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict
     filled = {name: pc.fill_null(pc.not_equal(texts, ""), False) for name, texts in images.items()}
     any_filled = reduce(pc.or_, filled.values())
     return {
-        name: pc.if_else(any_filled if types[name] == "string" else filled[name], texts, None)
+        name: pc.if_else(any_filled if types[name] in MAY_BE_EMPTY else filled[name], texts, None)
         for name, texts in images.items()
     }
 

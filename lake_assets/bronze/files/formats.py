@@ -11,6 +11,9 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import REDACTED, Column, DmsSettings, Mode, TableConfig, has_operation_in_cdc
 from lake_assets.errors import TableStopped
 
+MAY_BE_EMPTY = frozenset({"string", "binary"})
+"""The types that have a value whose field in a CSV file is empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -14,7 +14,7 @@ from typing import TypeGuard
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.files.formats import Layout, before_image
+from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.casts import utc_wall_clock
 from lake_assets.bronze.reader.parquet_types import from_parquet
@@ -328,11 +328,11 @@ def _before_images(file: _File) -> dict[str, Column]:
     found = {name: (file.at(name), c) for name, c in names.items() if file.has(name)}
     if file.types is not None:
         return {name: value for name, (value, _) in found.items()}
-    # A missing image may be an empty field, whatever the null token is. So an empty field is a key's empty text only if
-    # another part of the key was written.
+    # A missing image may be an empty field, whatever the null token is. So an empty field is an empty text, or empty
+    # bytes, only if another part of the key was written.
     any_written = F.coalesce(*(F.when(value != "", F.lit(True)) for value, _ in found.values()), F.lit(False))
     return {
-        name: F.when(any_written if column.type == "string" else value != "", value)
+        name: F.when(any_written if column.type in MAY_BE_EMPTY else value != "", value)
         for name, (value, column) in found.items()
     }
 

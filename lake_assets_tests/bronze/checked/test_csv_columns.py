@@ -188,9 +188,11 @@ def test_settings_of_the_endpoint(
     assert [row[2] for row in rows] == [note]
 
 
-def test_before_images_that_dms_did_not_write(tmp_path: Path) -> None:
-    """An empty field, whatever the null token; of a text key it is a value if another part of the key was written."""
-    columns = {"id": "long not null", "note": "string not null"}
+@pytest.mark.parametrize("declared", ["string", "binary"])
+def test_before_images_that_dms_did_not_write(tmp_path: Path, declared: str) -> None:
+    """An empty field, whatever the null token; of a key of texts or bytes it is a value if another part of the key was
+    written."""
+    columns = {"id": "long not null", "note": f"{declared} not null"}
     table = TableConfig.model_validate({"columns": columns, "primary_key": ["id", "note"]})
     dms = DmsSettings(before_image_prefix="BI_")
     (tmp_path / "a.csv").write_bytes(b"I,1,a,,\nU,2,b,7,\nU,3,c,NULL,x\n")

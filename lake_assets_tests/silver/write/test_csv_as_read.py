@@ -19,7 +19,7 @@ from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
-from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
@@ -265,6 +265,26 @@ def test_columns_that_silver_has_not_are_not_staged(
     assert values(bench) == {1: "a", 2: "b"}
     assert rows_staged
     assert "s3cret" not in str(rows_staged)
+
+
+@pytest.mark.parametrize("by", ["process", "Spark"])
+def test_a_key_with_empty_bytes_that_moves(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "Spark":
+        monkeypatch.setattr(staged_csv, "MOST_BYTES", 0)
+    columns = {"id": "long not null", "part": "binary not null", "v": "string"}
+    bench = shop(
+        tmp_path, {"columns": columns, "primary_key": ["id", "part"]}, dms={"before_image_prefix": "BI_"}
+    )
+    clock, row = Clock(), {"id": 1, "part": b"", "v": "a"}
+    bench.put(load_file("public.items", [row, row | {"part": b"x"}]))
+    bench.apply()
+    moved = clock.change("U", row | {"id": 2, "part": b"y"}, {"id": 1, "part": b""})
+    bench.put(cdc_file("public.items", clock.now, [moved]))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+    assert staged == ([1, 1] if by == "process" else [None, None])
 
 
 def test_a_column_that_is_named_like_a_before_image(

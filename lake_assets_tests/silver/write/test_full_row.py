@@ -114,6 +114,21 @@ def test_a_column_that_the_source_has_no_more(spark: SparkSession, tmp_path: Pat
     assert bench.rows() == comparable([{"v": "b", "n": 2}])
 
 
+def test_an_update_of_a_row_with_empty_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"b": "binary", "n": "int"}
+    bench, clock = Bench(tmp_path, {TABLE: FULL_ROW | {"columns": columns}}), Clock()
+    bench.put(load_file(TABLE, [{"b": b"", "n": 1}, {"b": b"x", "n": 2}, {"b": None, "n": 3}]))
+    bench.apply()
+    changes = [
+        clock.change("U", {"b": b"y", "n": 1}, {"b": b"", "n": 1}),
+        clock.change("U", {"b": b"", "n": 3}, {"b": None, "n": 3}),
+    ]
+    bench.put(cdc_file(TABLE, clock.now, changes))
+    (batch,) = bench.apply()["items"]
+    assert bench.rows() == comparable([{"b": b"y", "n": 1}, {"b": b"x", "n": 2}, {"b": b"", "n": 3}])
+    assert batch.unmatched == 0
+
+
 def test_before_images_of_a_column_that_is_new(spark: SparkSession, tmp_path: Path) -> None:
     """Parquet tells a column's type, so that it becomes silver's by itself; its before image does not."""
     bench, clock = lake(tmp_path), Clock()
