@@ -27,6 +27,7 @@ from lake_assets.spark.internals.pyspark_private import (
     activate,
     channel_builder,
     close,
+    close_catalog,
     connect_builder,
     has_jvm,
     settle,
@@ -184,7 +185,11 @@ class SparkSessions:
             # Java closes the old one only when it collects the session.
             self._rest(session, lake, few_rows=few_rows)
             raise
-        # After any other error a session may be unusable, and is not used again.
+        except Exception:
+            # After any other error a session may be unusable, and is not used again.
+            if not self._connects:
+                close_catalog(session, lake.catalog.name)
+            raise
         self._rest(session, lake, few_rows=few_rows)
 
     def _rest(self, session: "SparkSession", lake: LakeConfig, *, few_rows: bool) -> None:

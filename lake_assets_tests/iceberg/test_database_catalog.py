@@ -10,15 +10,16 @@ from threading import Barrier
 from uuid import uuid4
 
 import pytest
-import sqlalchemy as sa
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from lake_assets.config import CatalogConfig, S3Config
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.silver.apply import apply_batch
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK
 from lake_assets_tests.helpers.servers.postgresql import Login, psycopg_engine
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
@@ -92,11 +93,39 @@ def test_a_table_that_is_stopped_takes_no_connections(
     bench.put(loaded({1: "a"}))
     bench.apply()
     bench.put(changed(clock, ("X", 1, "b")))
-    server = psycopg_engine(postgresql)
-    own = sa.text("SELECT count(*) FROM pg_stat_activity WHERE usename = :name")
+    seen = connections_after_failures(bench, login)
+    assert seen[-1] == seen[0], seen
+
+
+@pytest.mark.spark
+def test_batches_that_fail_take_no_connections(
+    spark: SparkSession, postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an embedded Spark. A server closes those of a session that failed later, when Java collects it."""
+    if SPARK:
+        pytest.skip("Spark is a server")
+    login = Login(postgresql, "password")
+    catalog = catalog_at(login.port_address("password"), tmp_path)
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections={"catalog": catalog}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    bench.put(changed(clock, ("U", 1, "b")))
+
+    def fails(*anything: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(apply_batch, "write_final_commit", fails)
+        seen = connections_after_failures(bench, login)
+    assert seen[-1] == seen[0], seen
+    bench.apply()
+    assert values(bench) == {1: "b"}
+
+
+def connections_after_failures(bench: Bench, login: Login) -> list[int]:
+    """The login's connections after each of several turns that fail."""
     seen = []
     for _ in range(8):
         assert bench.turn()["items"].error is not None
-        with server.connect() as connection:
-            seen.append(connection.execute(own, {"name": login.name}).scalar_one())
-    assert seen[-1] == seen[0], seen
+        seen.append(login.connections())
+    return seen

@@ -91,6 +91,13 @@ def activate(session: Any) -> None:
             ConnectSession._active_session.session = session
 
 
+def close_catalog(session: Any, name: str) -> None:
+    """Closes what an embedded session's catalog has open, such as connections to a database: the session is not used
+    again. Otherwise Java closes them when it collects the session, which may be never."""
+    with contextlib.suppress(Exception):  # the JVM may have died, and a release may have moved it
+        session._jsparkSession.sessionState().catalogManager().catalog(name).icebergCatalog().close()
+
+
 def close(session: Any) -> None:
     """Stops the calls of a session's Spark Connect client: they would fail, because the session or its server is gone,
     and Dagster's logging would print the errors."""

@@ -92,6 +92,13 @@ class Login:
         self._run(f"ALTER ROLE {self.name} PASSWORD '{password}'")
         self._run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{self.name}'")
 
+    def connections(self) -> int:
+        """How many the user has open."""
+        own = sa.text("SELECT count(*) FROM pg_stat_activity WHERE usename = :name")
+        with self._server.connect() as connection:
+            found: int = connection.execute(own, {"name": self.name}).scalar_one()
+        return found
+
     def address(self, password: str) -> str:
         """The database's address for this user."""
         return f"postgresql://{self.name}:{password}@{self._place}"
