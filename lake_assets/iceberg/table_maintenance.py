@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from py4j.protocol import Py4JError
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -26,7 +27,7 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.restamp import StampRule, restamp, stamped_snapshot
-from lake_assets.iceberg.retention import expirable
+from lake_assets.iceberg.retention import expirable, main_chain
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.spark.causes import full_traceback
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
@@ -140,6 +141,7 @@ class TableMaintenance:
 
         It commits a large table in several parts, so that a conflict with a batch costs the work of one part only.
         """
+        self.take_back()
         table = load_table(self.catalog, self.identifier)
         options = {
             "partial-progress.enabled": "true",
@@ -166,6 +168,25 @@ class TableMaintenance:
         if len(snapshot.manifests(table.io)) >= self.settings.min_small_files:
             self._call("rewrite_manifests")
         return int(figures["rewritten_data_files_count"])
+
+    def take_back(self) -> None:
+        """Moves main back from rewrites whose files are gone. When a database's answer to a commit is lost, Iceberg
+        sends the commit again, is refused because of the first one, and deletes the files of both."""
+        table = load_table(self.catalog, self.identifier)
+        head = current_snapshot(table)
+        whole = _newest_whole(table) if table is not None else None
+        if head is None or whole is None or whole.snapshot_id == head.snapshot_id:
+            return
+        now = current_snapshot(load_table(self.catalog, self.identifier))
+        if now is None or now.snapshot_id != head.snapshot_id:
+            return  # another process has expired the former head since
+        logger.warning(
+            "%s: the files of snapshot %s, a rewrite, are gone; back to snapshot %s, which has the same rows",
+            self.identifier,
+            head.snapshot_id,
+            whole.snapshot_id,
+        )
+        self._call("rollback_to_snapshot", sql("snapshot_id => {id}", id=whole.snapshot_id))
 
     def restamp(self) -> bool:
         """Re-stamps the table unless main's head is stamped; returns whether it did."""
@@ -264,6 +285,16 @@ def _parts(table: Table | None) -> int:
     rows take many seconds to rewrite."""
     size = int(summary(current_snapshot(table)).get("total-files-size", "0"))
     return min(MOST_PARTS, 1 + size // BYTES_OF_PART)
+
+
+def _newest_whole(table: Table) -> Snapshot | None:
+    """The newest snapshot of main whose list of manifests exists; None if only one that changed rows is without."""
+    for snapshot in main_chain(table):
+        if table.io.new_input(snapshot.manifest_list).exists():
+            return snapshot
+        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
+            return None
+    return None
 
 
 def _data_files(table: Table) -> int:

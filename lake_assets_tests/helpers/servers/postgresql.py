@@ -103,10 +103,14 @@ class Login:
         """The database's address for this user."""
         return f"postgresql://{self.name}:{password}@{self._place}"
 
-    def port_address(self, password: str) -> str:
-        """As `address`, by TCP."""
-        port = self._server.url.query["port"]
-        return f"postgresql://{self.name}:{password}@127.0.0.1:{port}/postgres"
+    @property
+    def port(self) -> int:
+        """The server's."""
+        return int(str(self._server.url.query["port"]))
+
+    def port_address(self, password: str, port: int | None = None) -> str:
+        """As `address`, by TCP; `port`: of a proxy."""
+        return f"postgresql://{self.name}:{password}@127.0.0.1:{port or self.port}/postgres"
 
     def _run(self, statement: str) -> None:
         with self._server.begin() as connection:
