@@ -101,7 +101,7 @@ def _still_current(
     loaded, grain = LoadedTables(runtime.catalog), mart.partitions
     head = mart_view(loaded, mart, runtime.lake.gold)
     since = mart_view(loaded, mart, runtime.lake.gold, replace(state, pending=frozenset()))
-    if head is None or since is None:
+    if head is None or since is None or since.every:
         return None
     current = set(between(grain, *periods)) - set(since.work)
     if not current:

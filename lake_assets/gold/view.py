@@ -52,6 +52,8 @@ class MartView:
     """Summaries of the commits that the mart has not consumed, as far as they are known."""
     span: Periods = frozenset()
     """First and last period of the inputs' data; see `Consumption.span`."""
+    every: bool = False
+    """Whether all periods count as changed, also those of which neither the inputs nor the mart have rows any more."""
 
 
 def mart_view(
@@ -87,7 +89,8 @@ def mart_view(
         return MartView(snapshots, rows, now, mart_snapshot, (), settings, stale, changes)
     current, first, column = grain.of(now), grain.of(gold.start_date), mart.partition_column
     own = consumed.span
-    if not as_before or any(found.every for found in changed.values()):
+    every = not as_before or any(found.every for found in changed.values())
+    if every:
         periods = _every_period(mart, tables, snapshots, current, first)
         own = span(periods, current)
         # Added one by one, because a period before all data that a user has requested does not extend the range.
@@ -100,7 +103,7 @@ def mart_view(
             periods |= gap_to(grain, own, periods, current)
             own = span(own | periods, current)
     work = tuple(sorted(consumed.pending | periods))
-    return MartView(snapshots, rows, now, mart_snapshot, work, settings, bool(work), changes, own)
+    return MartView(snapshots, rows, now, mart_snapshot, work, settings, bool(work), changes, own, every)
 
 
 def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None, consumed: Consumption) -> bool:

@@ -1,7 +1,8 @@
 """A long run of a mart while another process stores partitions of the same mart, so that it loses every race.
 
-Here: two processes, what they store and what is left to be computed. Not here: two runs that plan whole tables
-(`orchestration/io_managers/test_io_manager.py`), backfills of Dagster (`orchestration/test_backfills.py`).
+Here: two processes, what they store and what is left to be computed; a day that has gone meanwhile. Not here: two runs
+that plan whole tables (`orchestration/io_managers/test_io_manager.py`), backfills of Dagster
+(`orchestration/test_backfills.py`).
 """
 
 import subprocess
@@ -11,16 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.errors import ApplyConflict
+from lake_assets.gold import write_mart
 from lake_assets.gold.mart import MartRequest
-from lake_assets.orchestration.assets.mart_runs import MartRun
+from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets_tests.gold.test_random_marts import FIRST_DAY, MOVED, RENTS, TABLE
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, days, trip
+from lake_assets_tests.helpers.marts.direct_runs import run_marts
 from lake_assets_tests.helpers.marts.rides_outrun import GO, MART, READY, STOP
+from lake_assets_tests.helpers.oracles.mart_oracle import midnight
 from lake_assets_tests.helpers.processes.child import ROOT, environment
 
 pytestmark = pytest.mark.spark
@@ -60,6 +70,36 @@ def test_a_run_that_others_outrun_stores_what_it_has_computed(spark: SparkSessio
     assert bikes.compute() == {"rides": days(5)}
     found = Counter(row["started_at"].date() for row in bikes.silver("trips"))
     assert rides(bikes) == found == dict.fromkeys(days(*range(1, LAST + 1)), 1) | dict.fromkeys(days(3, 5), 2)
+
+
+def test_a_day_that_has_lost_its_rows_since(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither silver nor the stored mart have the day any more, and no commit names it, because silver was applied
+    without the mart in its lake: a run that had computed the day does not store it."""
+    bench, clock = Bench(tmp_path, {RENTS: TABLE}), Clock()
+    lake, other = (open_lake(bench.lake.config, marts=(MOVED,)) for _ in range(2))
+    rent = {"id": 1, "began": midnight(FIRST_DAY), "ended": None, "paid": 1}
+    bench.put(load_file(RENTS, [rent, rent | {"id": 2, "began": midnight(FIRST_DAY + timedelta(days=1))}]))
+    bench.apply()
+    (both,) = mart_work(lake.runtime, lake.marts).runs
+    store = write_mart._publish
+
+    def others_first(*given: Any) -> Any:
+        patched.undo()
+        bench.put(cdc_file(RENTS, clock.now + timedelta(minutes=1), [clock.change("D", {"id": 2})]))
+        bench.apply()
+        for run in mart_work(other.runtime, other.marts).runs:
+            run_marts(other, run)
+        return store(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(write_mart, "_publish", others_first)
+        with pytest.raises(ApplyConflict):
+            run_marts(lake, both)
+    assert not mart_work(lake.runtime, lake.marts).runs
+    stored = lake.runtime.catalog.load_table(MOVED.identifier).scan().to_arrow().to_pylist()
+    assert stored == [{"day": FIRST_DAY, "begun": 1, "paid": 0}]
 
 
 @contextmanager
