@@ -141,8 +141,7 @@ class TableMaintenance:
 
         It commits a large table in several parts, so that a conflict with a batch costs the work of one part only.
         """
-        self.take_back()
-        table = load_table(self.catalog, self.identifier)
+        table = self.take_back()
         options = {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": str(_parts(table)),
@@ -169,17 +168,19 @@ class TableMaintenance:
             self._call("rewrite_manifests")
         return int(figures["rewritten_data_files_count"])
 
-    def take_back(self) -> None:
-        """Moves main back from rewrites whose files are gone. When a database's answer to a commit is lost, Iceberg
-        sends the commit again, is refused because of the first one, and deletes the files of both."""
+    def take_back(self) -> Table | None:
+        """Moves main back from rewrites whose files are gone, and returns the table as it is then. When a database's
+        answer to a commit is lost, Iceberg sends the commit again, is refused because of the first one, and deletes the
+        files of both."""
         table = load_table(self.catalog, self.identifier)
         head = current_snapshot(table)
         whole = _newest_whole(table) if table is not None else None
         if head is None or whole is None or whole.snapshot_id == head.snapshot_id:
-            return
-        now = current_snapshot(load_table(self.catalog, self.identifier))
+            return table
+        table = load_table(self.catalog, self.identifier)
+        now = current_snapshot(table)
         if now is None or now.snapshot_id != head.snapshot_id:
-            return  # another process has expired the former head since
+            return table  # another process has expired the former head since
         logger.warning(
             "%s: the files of snapshot %s, a rewrite, are gone; back to snapshot %s, which has the same rows",
             self.identifier,
@@ -187,6 +188,7 @@ class TableMaintenance:
             whole.snapshot_id,
         )
         self._call("rollback_to_snapshot", sql("snapshot_id => {id}", id=whole.snapshot_id))
+        return load_table(self.catalog, self.identifier)
 
     def restamp(self) -> bool:
         """Re-stamps the table unless main's head is stamped; returns whether it did."""

@@ -103,7 +103,7 @@ def test_batches_that_fail_take_no_connections(
 ) -> None:
     """Of an embedded Spark. A server closes those of a session that failed later, when Java collects it."""
     if SPARK:
-        pytest.skip("Spark is a server")
+        pytest.skip("only the catalog of a Spark in this process can be closed from here")
     login = Login(postgresql, "password")
     catalog = catalog_at(login.port_address("password"), tmp_path)
     bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections={"catalog": catalog}), Clock()

@@ -21,7 +21,7 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
 from lake_assets.orchestration.assets.silver_report import inconsistencies, state_metadata, turn_events
 from lake_assets.orchestration.assets.versions import silver_version
-from lake_assets.orchestration.checks.check_history import latest_evaluation, newest_executions
+from lake_assets.orchestration.checks.check_history import latest_evaluation, newest_runs
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
     APPLIED,
@@ -199,7 +199,7 @@ def _log_checks(
     table that failed after a batch is logged for a similar reason: if it were yielded, marts would be computed from the
     table. `applied`: whether this run has applied a batch of their table."""
     own = context.run.run_id
-    newest = newest_executions(context.instance, [evaluation.asset_check_key for evaluation in evaluations])
+    newest = newest_runs(context.instance, [evaluation.asset_check_key for evaluation in evaluations])
     for evaluation in evaluations:
         run_id = newest.get(evaluation.asset_check_key, own)
         if not applied or run_id != own:

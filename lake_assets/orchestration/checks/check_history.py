@@ -94,7 +94,7 @@ def latest_evaluations(
     return {check: newest for check, newest in found.items() if newest is not None}
 
 
-def newest_executions(
+def newest_runs(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
 ) -> dict[dg.AssetCheckKey, str]:
     """By check, the run of the execution that Dagster shows, whether the check was evaluated in it or not. The text is

@@ -164,10 +164,10 @@ def _count_partitions(context: dg.OutputContext, table: Table, snapshot_id: int,
 def _mode(context: dg.OutputContext) -> tuple[WriteMode, list[str]]:
     metadata, name = context.definition_metadata, context.asset_key.to_user_string()
     given, key = metadata.get(WRITE_MODE, WriteMode.OVERWRITE), metadata.get(KEY) or []
-    *others, last = WriteMode
-    if given not in (*others, last):
+    modes = list(WriteMode)
+    if given not in modes:
         raise dg.DagsterInvariantViolationError(
-            f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(others)} or {last}"
+            f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(modes[:-1])} or {modes[-1]}"
         )
     mode = WriteMode(given)
     if mode in KEYED and not key:

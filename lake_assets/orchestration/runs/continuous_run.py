@@ -32,7 +32,7 @@ from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_linea
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.orchestration.assets.versions import mart_versions
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
-from lake_assets.orchestration.checks.check_history import newest_executions
+from lake_assets.orchestration.checks.check_history import newest_runs
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
@@ -182,7 +182,7 @@ class Continuous:
         self._move_on(results.values())
         turns = [event for result in results.values() for event in turn_events(self._runtime, result, now)]
         checks = [event.asset_check_key for event in turns if isinstance(event, dg.AssetCheckEvaluation)]
-        self._shown_runs = newest_executions(self._instance, checks)
+        self._shown_runs = newest_runs(self._instance, checks)
         yield from filter(self._is_news, turns)
         self._reported.update(checks)
         refreshed, self._refreshed = self._refreshed, {}
@@ -223,7 +223,7 @@ class Continuous:
 
     def is_behind_another_run(self, event: Event) -> bool:
         """Whether the event's check was executed outside of this run since this run executed it. If this run logged the
-        evaluation, it would be hidden: see `newest_executions`."""
+        evaluation, it would be hidden: see `newest_runs`."""
         if not isinstance(event, dg.AssetCheckEvaluation) or event.asset_check_key not in self._reported:
             return False
         return self._shown_runs.get(event.asset_check_key, self._run_id) != self._run_id
