@@ -71,8 +71,10 @@ def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings)
     """Rows of `csv_texts`, as `decoded`."""
     declared = {column.name: column.type for column in table.columns}
     images = {name: kind for name, kind in _image_types(table, dms).items() if name in layout.columns}
-    # Where an empty field means NULL, the reader takes the empty field of a required text column as the empty text.
-    filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
+    # Where an empty field means NULL, the reader takes the empty field of a required column of text or bytes as an
+    # empty value.
+    may_be_empty = {c.name for c in table.columns if c.required and c.type in MAY_BE_EMPTY}
+    filled = may_be_empty if dms.csv_null_value == "" else set()
     if not filled.issubset(layout.columns):
         raise Unusable
     # Silver does not have the other columns, so other files must not have their values.

@@ -229,14 +229,14 @@ def _unidentified(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
 
 
 def _whole_rows(file: _File, before: Sequence[Column]) -> Sequence[Column]:
-    """The before images. Where an empty field means NULL, the empty field of a required text column is the empty text,
-    as in images."""
+    """The before images. Where an empty field means NULL, the empty field of a required column of text or bytes is an
+    empty value, as in images."""
     if file.table.mode is not Mode.FULL_ROW or file.types is not None or file.dms.csv_null_value != "":
         return before
     unknown = _none_of(before)
     return [
-        F.when(old.isNull() & ~unknown, F.lit("")).otherwise(old).alias(c.name)
-        if c.required and c.type == "string"
+        F.when(old.isNull() & ~unknown, F.lit("").cast(spark_type(c.type))).otherwise(old).alias(c.name)
+        if c.required and c.type in MAY_BE_EMPTY
         else old
         for old, c in zip(before, file.table.columns, strict=True)
     ]
@@ -338,9 +338,10 @@ def _before_images(file: _File) -> dict[str, Column]:
 
 
 def _with_empty_text(file: _File, column: ColumnConfig) -> Sql:
-    """Where NULL is written as an empty field, the empty field of a required text column is the empty text."""
+    """Where NULL is written as an empty field, the empty field of a required column of text or bytes is an empty
+    value."""
     text = file.fields[column.name]
-    if file.dms.csv_null_value != "" or not column.required or column.type != "string":
+    if file.dms.csv_null_value != "" or not column.required or column.type not in MAY_BE_EMPTY:
         return text
     binds = sql("true") if _is_matched(file.table, column) else sql("_op != 'D'")
     return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)

@@ -101,6 +101,17 @@ def test_values_that_were_not_supplied(spark: SparkSession, tmp_path: Path) -> N
     assert named[:4] == [[], ["name", "doc"], ["name", "price", "doc"], ["id"]]
 
 
+def test_empty_bytes_where_null_is_an_empty_field(spark: SparkSession, tmp_path: Path) -> None:
+    """Bytes that are NOT NULL can only be the empty bytes. The strict reader says the same."""
+    columns = {"id": "long not null", "data": "binary not null", "note": "binary"}
+    folder = Folder(tmp_path, columns, ["id"], **DMS, csv_null_value="")
+    text = f"Op,commit_ts,id,data,note\nI,{T},1,,\nU,{T},2,00ff,00\nD,{T},3,,\n".encode()
+    folder.put(CDC.format(0, "csv"), text)
+    folder.put(CDC.format(1, "csv"), text + f"U,{T},4,\0,\n".encode())
+    expected = [(1, b"", None), (2, b"\x00\xff", b"\x00"), (3, None, None)]
+    assert images(folder, spark)[:6] == [*expected, *expected]
+
+
 def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
     folder.put(CDC.format(0, "csv"), f"\ufeffOp,commit_ts,id,name,price,doc\nI,{T},1,\ufeff,,x\n".encode())
