@@ -62,7 +62,14 @@ ROWS ?= 10000000
 bench: $(JARS)  ## batches of changes on a large table, beside a textbook MERGE and a floor (ROWS=10000000)
 	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) $(OPTIONS)
 
-bench-full: $(JARS)  ## the same with further contenders, which take many times as long
+# Engines that need other versions than ours of Spark or DuckDB have an environment each.
+ENGINES := $(patsubst benchmarks/large_tables/others/%.txt,.venv/others/%,$(wildcard benchmarks/large_tables/others/*.txt))
+.venv/others/%: benchmarks/large_tables/others/%.txt $(INSTALLED)
+	.venv/bin/python -m venv $@
+	$@/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+bench-full: $(JARS) $(ENGINES)  ## the same with further contenders, most of which take many times as long
 	.venv/bin/python -m pip install --quiet --constraint constraints.txt deltalake
 	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) --all $(OPTIONS)
 

@@ -8,7 +8,8 @@ from argparse import Namespace
 
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import Contender, Floor, Product, TextbookMerge
-from benchmarks.large_tables.further import MOST_FILES, further
+from benchmarks.large_tables.further import MOST_FILES, PER_FILE, further
+from benchmarks.large_tables.other_engines import OtherEngine
 from benchmarks.large_tables.workloads import WORKLOADS, Source, Workload
 
 LOAD = "full load"
@@ -21,7 +22,12 @@ def measure(bench: Bench, given: Namespace) -> None:
     source = Source(bench.bronze, given.rows, ending=given.files)
     product, merge = Product(bench.lake, bench.lake.targets), TextbookMerge(bench.spark, bench.catalog)
     floor = Floor(bench.spark, bench.catalog, merge.table())
-    contenders: list[Contender] = [product, merge, floor, *(further(bench) if given.all else ())]
+    contenders: list[Contender] = [
+        product,
+        merge,
+        floor,
+        *further(bench, [""] if given.all else given.contenders),
+    ]
     load(bench, source, product, contenders)
     heads = ["lake_assets s", "textbook MERGE s", "ratio", "floor s", "times the floor"]
     heads += [*(each.name for each in contenders[3:]), "of the turn"]
@@ -34,21 +40,33 @@ def measure(bench: Bench, given: Namespace) -> None:
         figures = [own, other, other / own, least, own / least, *more]
         cells = [workload.name, *(f"{figure:.2f}" for figure in figures), product.stages()]
         print(f"| {' | '.join(cells)} |", flush=True)
-    if given.all:
+    if any(each.name == PER_FILE for each in contenders):
         print(f"\nAWS per file: for more than {MOST_FILES} files, an estimate from the first {MOST_FILES}.")
     assert_same({each.name: each.rows(bench.spark) for each in contenders}, len(source.alive))
+    for each in contenders:
+        if isinstance(each, OtherEngine):
+            each.close()
     print(f"\nEvery table has the same {len(source.alive):,} rows.")
 
 
 def load(bench: Bench, source: Source, product: Product, contenders: list[Contender]) -> None:
-    """The full load, once. Most other contenders load by a plain append, too, and the floor only gets its table: only
-    one append is measured."""
+    """The full load, once. Most other contenders load by a plain append, too, and the floor only gets its table: of
+    these, only one append is measured."""
     files = source.load()
-    taken = [bench.measured(each.load, files) for each in contenders]
-    for name, one in zip((product.name, APPEND), taken, strict=False):
-        bench.results.note(LOAD, name, one)
-    print(f"\n| full load of {source.rows:,} rows | {taken[0].seconds:.1f} s | {APPEND}", end=" ")
-    print(f"{taken[1].seconds:.1f} s | {bench.results.ratio(LOAD, APPEND):.2f} |", product.stages())
+    for each in contenders:
+        taken = bench.measured(each.load, files)
+        if each is contenders[1]:
+            bench.results.note(LOAD, APPEND, taken)
+        elif each is product or isinstance(each, OtherEngine):
+            bench.results.note(LOAD, each.name, taken)
+    print(
+        f"\n| full load of {source.rows:,} rows | {bench.results.seconds(LOAD, product.name):.1f} s | {APPEND}",
+        end=" ",
+    )
+    print(
+        f"{bench.results.seconds(LOAD, APPEND):.1f} s | {bench.results.ratio(LOAD, APPEND):.2f} |",
+        product.stages(),
+    )
 
 
 def repeat(bench: Bench, source: Source, workload: Workload, contenders: list[Contender], times: int) -> None:
@@ -64,7 +82,12 @@ def repeat(bench: Bench, source: Source, workload: Workload, contenders: list[Co
 def main() -> None:
     """The command line."""
     parser = options(__doc__, rows=10_000_000, repeat=3)
-    parser.add_argument("--all", action="store_true", help="with contenders that take many times as long")
+    parser.add_argument(
+        "--all", action="store_true", help="with all contenders; most take many times as long"
+    )
+    parser.add_argument(
+        "--with", dest="contenders", nargs="*", default=(), help="parts of further contenders' names"
+    )
     parser.add_argument("--files", choices=("parquet", "csv"), default="parquet", help="their format")
     parser.add_argument("--only", nargs="*", help="parts of the workloads' names")
     given = parser.parse_args()

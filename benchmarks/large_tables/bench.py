@@ -60,9 +60,10 @@ class Bench:
         return Measured.of(seconds, self.processor() - worked, changes, before, sizes(warehouse))
 
     def processor(self) -> float:
-        """Processor seconds of the server and of this process."""
-        times = self.server.cpu_times()
-        return float(times.user + times.system) + time.process_time()
+        """Processor seconds of the server, of this process and of those that it has started."""
+        started = {self.server, *psutil.Process().children(recursive=True)}
+        times = [process.cpu_times() for process in started]
+        return float(sum(each.user + each.system for each in times)) + time.process_time()
 
     def warm_up(self) -> None:
         """Has the server compile Spark's reader and Iceberg's writer, before the first contender."""

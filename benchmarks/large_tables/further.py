@@ -1,6 +1,7 @@
-"""Further contenders, which take many times as long; only `--all` measures them.
+"""Further contenders; only `--all` and `--with` measure them. Most take many times as long.
 
-Here: one class for each. Not here: this package, a textbook MERGE and the floor (`contenders.py`).
+Here: one class for each that runs in this process or on its Spark. Not here: this package, a textbook MERGE and the
+floor (`contenders.py`), other engines (`other_engines.py`).
 """
 
 import time
@@ -27,6 +28,7 @@ from benchmarks.large_tables.contenders import (
     newest,
     read,
 )
+from benchmarks.large_tables.other_engines import SCRIPTS, OtherEngine
 from benchmarks.large_tables.workloads import COLUMNS
 
 with suppress(ImportError):  # only `make bench-full` needs it
@@ -36,20 +38,27 @@ COPY_ON_WRITE = "'format-version' = '2'"
 """Table properties for copy-on-write, which is Iceberg's default."""
 MOST_FILES = 10
 """The most files that are applied by a contender with two statements a file: hundreds would take it most of an hour."""
+PER_FILE = "AWS per file"
 MOST_KEYS = 10_000
 """The most keys of a batch that PyIceberg applies: 100,000 changes took it 44 s on a table of 300,000 rows."""
 
 
-def further(bench: Bench) -> list[Contender]:
-    """One contender of each class."""
+def further(bench: Bench, parts: Sequence[str]) -> list[Contender]:
+    """The contenders whose names have one of these parts."""
     spark, catalog = bench.spark, bench.catalog
-    return [
+    here: list[Contender] = [
         CopyOnWriteMerge(spark, catalog),
         PerFileMerge(spark, catalog),
         SampleMerge(spark, catalog),
         DeltaMerge(bench.folder / "warehouse"),
         Upsert(spark, catalog, bench.lake.runtime.catalog),
     ]
+    chosen = [each for each in here if _has_part(each.name, parts)]
+    return chosen + [OtherEngine(name, bench.folder) for name in SCRIPTS if _has_part(name, parts)]
+
+
+def _has_part(name: str, parts: Sequence[str]) -> bool:
+    return any(part in name for part in parts)
 
 
 class CopyOnWriteMerge(TextbookMerge):
@@ -63,7 +72,7 @@ class PerFileMerge(TextbookMerge):
     """The design that AWS has published for DMS files: for each file a MERGE of its deletes, then one of the others."""
 
     def __init__(self, spark: SparkSession, catalog: str) -> None:
-        super().__init__(spark, catalog, "AWS per file", "by_file")
+        super().__init__(spark, catalog, PER_FILE, "by_file")
 
     def apply(self, files: Sequence[Path]) -> None:
         ordered = sorted(files)

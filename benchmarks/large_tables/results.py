@@ -75,9 +75,11 @@ def _is_data(path: Path) -> bool:
 
 
 def _is_snapshot(path: Path) -> bool:
-    # A manifest list of Iceberg, or a version of Delta.
+    # A manifest list of Iceberg, a version of Delta or of Paimon. DuckLake's snapshots are rows of its catalog, and
+    # Hudi's new rows are in logs.
     of_iceberg = path.name.startswith("snap-") and path.suffix == ".avro"
-    return of_iceberg or (path.suffix == ".json" and _is_log(path))
+    of_paimon = path.name.startswith("snapshot-") and not path.suffix
+    return of_iceberg or of_paimon or (path.suffix == ".json" and _is_log(path))
 
 
 def _is_log(path: Path) -> bool:
