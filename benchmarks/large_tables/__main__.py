@@ -22,12 +22,8 @@ def measure(bench: Bench, given: Namespace) -> None:
     source = Source(bench.bronze, given.rows, ending=given.files)
     product, merge = Product(bench.lake, bench.lake.targets), TextbookMerge(bench.spark, bench.catalog)
     floor = Floor(bench.spark, bench.catalog, merge.table())
-    contenders: list[Contender] = [
-        product,
-        merge,
-        floor,
-        *further(bench, [""] if given.all else given.contenders),
-    ]
+    others = further(bench, [""] if given.all else given.contenders)
+    contenders: list[Contender] = [product, merge, floor, *others]
     load(bench, source, product, contenders)
     heads = ["lake_assets s", "textbook MERGE s", "ratio", "floor s", "times the floor"]
     heads += [*(each.name for each in contenders[3:]), "of the turn"]
@@ -59,14 +55,9 @@ def load(bench: Bench, source: Source, product: Product, contenders: list[Conten
             bench.results.note(LOAD, APPEND, taken)
         elif each is product or isinstance(each, OtherEngine):
             bench.results.note(LOAD, each.name, taken)
-    print(
-        f"\n| full load of {source.rows:,} rows | {bench.results.seconds(LOAD, product.name):.1f} s | {APPEND}",
-        end=" ",
-    )
-    print(
-        f"{bench.results.seconds(LOAD, APPEND):.1f} s | {bench.results.ratio(LOAD, APPEND):.2f} |",
-        product.stages(),
-    )
+    own, other = (bench.results.seconds(LOAD, name) for name in (product.name, APPEND))
+    heads = f"full load of {source.rows:,} rows | {own:.1f} s | {APPEND} {other:.1f} s | {other / own:.2f}"
+    print(f"\n| {heads} |", product.stages())
 
 
 def repeat(bench: Bench, source: Source, workload: Workload, contenders: list[Contender], times: int) -> None:
