@@ -4,8 +4,11 @@ Here: the check of a batch asset. Not here: the turn, and the checks of each tab
 `orchestration/checks/`).
 """
 
+from collections.abc import Sequence
+
 import dagster as dg
 
+from lake_assets.orchestration.checks.check_history import latest_evaluation, latest_evaluations
 from lake_assets.words import many
 
 FAILED_TABLES = "failed_tables"
@@ -43,6 +46,27 @@ def batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
         raise dg.Failure("\n".join([*failed.values(), others]), metadata=metadata, allow_retries=False)
 
     return every_table_applied
+
+
+def recovered_batch_check(
+    instance: dg.DagsterInstance, batch: dg.AssetKey, tables: Sequence[dg.AssetCheckKey]
+) -> dg.AssetCheckEvaluation | None:
+    """The check's evaluation if it had failed and none of the tables fails any more; otherwise None. Beside a
+    continuous run, no run of the batch follows that would evaluate it. `tables`: the check `applied` of its tables."""
+    key = dg.AssetCheckKey(batch, BATCH_CHECK)
+    last = latest_evaluation(instance, key)
+    if last is None or last.passed:
+        return None
+    if any(not table.passed for table in latest_evaluations(instance, tables).values()):
+        return None
+    return dg.AssetCheckEvaluation(
+        asset_key=batch,
+        check_name=BATCH_CHECK,
+        passed=True,
+        metadata={},
+        description="The tables that had failed have been applied since.",
+        blocking=True,
+    )
 
 
 def _failed_tables(instance: dg.DagsterInstance, run_id: str, batch: dg.AssetKey) -> dict[str, str]:

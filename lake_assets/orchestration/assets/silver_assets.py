@@ -91,6 +91,15 @@ def batch_keys(source: str, targets: Sequence[Target], selected: Sequence[Target
     }
 
 
+def batches_of(targets: Sequence[Target]) -> dict[dg.AssetKey, list[Target]]:
+    """All tables by the batch asset of their chunk."""
+    found: dict[dg.AssetKey, list[Target]] = {}
+    for target in targets:
+        (batch,) = batch_keys(target.source, targets, [target])
+        found.setdefault(batch, []).append(target)
+    return found
+
+
 def _chunk_asset(
     runtime: LakeRuntime,
     source: str,
