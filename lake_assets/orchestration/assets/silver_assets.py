@@ -72,7 +72,12 @@ def silver_assets(
         for number, start in enumerate(range(0, len(own), CHUNK), start=1):
             chunk = own[start : start + CHUNK]
             batch = batch_key(source, number)
-            found += [_chunk_asset(runtime, source, number, chunk, batch, progress), batch_check(batch)]
+            applied = {
+                target.identifier: dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED)
+                for target in chunk
+            }
+            found.append(_chunk_asset(runtime, source, number, chunk, batch, progress))
+            found.append(batch_check(batch, applied))
             if number == 1:
                 found.append(strays_check(runtime, source, batch))
     return found
