@@ -64,7 +64,9 @@ class ColumnRows:
     def _require_values(self, kind: str) -> None:
         """Raises PartitionMismatch for a key that is no value of a column of numbers."""
         number = next((read for name, read in NUMBERS.items() if kind.startswith(name)), None)
-        for key in self.keys if number is not None else ():
+        if number is None:
+            return
+        for key in self.keys:
             try:
                 number(key)
             except (ValueError, ArithmeticError):

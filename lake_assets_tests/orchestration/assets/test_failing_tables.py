@@ -159,9 +159,9 @@ def test_a_run_that_is_executed_again_from_its_failure(shop: Shop) -> None:
     spoiled = shop.spoil("notes")
     shop.tick()
     failed = shop.materialize([NOTES, BATCH])
-    steps, _ = KnownExecutionState.build_resume_retry_reexecution(
-        shop.instance, shop.instance.get_run_by_id(failed.run_id)
-    )
+    run = shop.instance.get_run_by_id(failed.run_id)
+    assert run is not None
+    steps, _ = KnownExecutionState.build_resume_retry_reexecution(shop.instance, run)
     assert steps == ["lake_ops__shop_batch_every_table_applied"]
     check = dg.AssetCheckKey(BATCH, "every_table_applied")
     again = shop.materialize([], checks=[check])

@@ -95,7 +95,7 @@ def test_runs_that_a_user_cancels_in_the_queue_are_no_failures(instance: dg.Dags
     assert waits(instance) == 0
     run = planned(instance, DagsterRunStatus.STARTING)
     instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", run.job_name), run.run_id)
-    instance.report_run_canceled(instance.get_run_by_id(run.run_id))
+    instance.report_run_canceled(run)
     assert waits(instance) == pytest.approx(15, abs=2)
 
 
