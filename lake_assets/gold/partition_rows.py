@@ -4,9 +4,10 @@ Here: that translation, and the one way in which marts and the IO manager read a
 has (`orchestration/io_managers/run_partitions.py`), writing (`write_mart.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DATE, STAMPS = "date", ("timestamp", "timestamptz")
+NUMBERS: Mapping[str, Callable[[str], object]] = {
+    "int": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+}
 NO_ROWS = Sql("false")
 
 
@@ -38,6 +46,7 @@ class ColumnRows:
     def bounds(self, kind: str) -> tuple[Any, Any] | None:
         """First value and exclusive end, in a column of the Iceberg type `kind`; None if the keys are the values."""
         if self.window is None or kind not in (DATE, *STAMPS):
+            self._require_values(kind)
             return None
         if kind == DATE:
             if not all(map(is_midnight, self.window)):
@@ -51,6 +60,20 @@ class ColumnRows:
         return (
             (first, end) if kind == "timestamptz" else (first.replace(tzinfo=None), end.replace(tzinfo=None))
         )
+
+    def _require_values(self, kind: str) -> None:
+        """Raises PartitionMismatch for a key that is no value of a column of numbers."""
+        number = next((read for name, read in NUMBERS.items() if kind.startswith(name)), None)
+        if number is None:
+            return
+        for key in self.keys:
+            try:
+                number(key)
+            except (ValueError, ArithmeticError):
+                raise PartitionMismatch(
+                    f"{self.column} is of type {kind}, and the partition {key} is no such value. Name a column of "
+                    f"{'timestamps or dates' if self.window else 'text'} as the asset's partition column."
+                ) from None
 
     def transforms(self, kind: str) -> list[str]:
         """The partition transforms of a table with which each file has only rows of the partitions, or none of them."""

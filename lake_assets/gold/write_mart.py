@@ -21,6 +21,13 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
+from lake_assets.gold.stored_values import (
+    NO_TYPE,
+    require_storable,
+    require_types,
+    typed_as_in,
+    untyped_columns,
+)
 from lake_assets.iceberg.publish import Attempt, attempt, lost_races
 from lake_assets.iceberg.table_io import (
     changed_comments,
@@ -110,8 +117,8 @@ def write(
     """Stores the frame by one commit on main; returns metadata about it. Creates the table if there is none.
 
     Raises PartitionMismatch for rows outside the partitions, KeyMismatch for rows whose key is NULL or not unique,
-    ColumnMismatch for columns that are not the table's, and ApplyConflict when another process has written to the table
-    since the plan: nothing is written then.
+    ColumnMismatch for columns that are not the table's, or whose values its types would change, and ApplyConflict when
+    another process has written to the table since the plan: nothing is written then.
     """
     store = store or computed.store or WHOLE
     _require_columns(
@@ -120,6 +127,21 @@ def write(
     start = time.perf_counter()
     with secrets_hidden(runtime.lake), runtime.sessions.isolated() as spark:
         table = load_table(runtime.catalog, identifier)
+        if table is not None:
+            _require_columns_of_table(identifier, table, computed)
+        computed = replace(computed, columns=typed_as_in(table, computed.columns))
+        partitioned_by = store.partitions.columns if store.partitions is not None else ()
+        require_types(identifier, table, computed.types, partitioned_by)
+        # Computed once: counting and writing a lazy plan would compute it twice.
+        frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
+        if store.partitions is not None:
+            frame = _within(frame, identifier, store.partitions, computed.types)
+        else:
+            # Spark 4.1 plans the write of an aggregate wrongly if Iceberg answers the aggregate from its metadata.
+            frame = checkpointed(frame)
+        if store.mode in KEYED:
+            _require_keys(frame, identifier, store.key)
+        # Only now: rows that are refused leave no table, and no column, with a mistaken type.
         if table is None:
             create_table(
                 spark,
@@ -130,16 +152,8 @@ def write(
                 comments=computed.comments,
             )
         else:
+            require_storable(frame, identifier, table, computed.types)
             _alter(runtime, spark, identifier, table, computed)
-        # Computed once: counting and writing a lazy plan would compute it twice.
-        frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
-        if store.partitions is not None:
-            frame = _within(frame, identifier, store.partitions, computed.types)
-        else:
-            # Spark 4.1 plans the write of an aggregate wrongly if Iceberg answers the aggregate from its metadata.
-            frame = checkpointed(frame)
-        if store.mode in KEYED:
-            _require_keys(frame, identifier, store.key)
         computed_seconds = time.perf_counter() - start
         snapshot_id, store = _publish(
             runtime, spark, identifier, table, replace(computed, frame=frame, store=store)
@@ -271,20 +285,29 @@ def _require_keys(rows: DataFrame, identifier: str, key: Sequence[str]) -> None:
         )
 
 
+def _require_columns_of_table(identifier: str, table: Table, computed: Computed) -> None:
+    """Raises ColumnMismatch for columns that only the table has."""
+    fix = f"Declare them, or drop them from {identifier}."
+    held = [field.name for field in table.schema().fields]
+    _require_columns(f"the table {identifier}", [*held, *computed.types], computed, fix)
+
+
 def _alter(
     runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table, computed: Computed
 ) -> None:
-    """Adds the columns that the table does not have yet, as optional ones, and sets comments. Raises ColumnMismatch for
-    columns that only the table has."""
-    held = {name.lower() for name in table.schema().column_names}
-    new = [c.model_copy(update={"required": False}) for c in computed.columns if c.name.lower() not in held]
-    fix = f"Declare them, or drop them from {identifier}."
-    _require_columns(
-        f"the table {identifier}", [*table.schema().column_names, *(c.name for c in new)], computed, fix
-    )
+    """Adds the columns that the table does not have yet, as optional ones, and sets comments. A column that never had a
+    value, and so no type, gets the type that it has now."""
+    held, untyped = {field.name.lower() for field in table.schema().fields}, untyped_columns(table)
+    retyped = [c for c in computed.columns if c.name.lower() in untyped and c.type != NO_TYPE]
+    new = [c for c in computed.columns if c.name.lower() not in held or c in retyped]
+    optional = [c.model_copy(update={"required": False}) for c in new]
     changes = changed_comments(table, computed.comments)
+    if retyped:
+        changes.append(
+            sql("DROP COLUMNS ({columns})", columns=joined(", ", (quoted(c.name) for c in retyped)))
+        )
     if new:
-        columns = joined(", ", (column_ddl(c, computed.comments.get(c.name)) for c in new))
+        columns = joined(", ", (column_ddl(c, computed.comments.get(c.name)) for c in optional))
         changes.append(sql("ADD COLUMNS ({columns})", columns=columns))
     address = table_address(runtime.lake.catalog.name, identifier)
     for change in changes:

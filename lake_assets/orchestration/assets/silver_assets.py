@@ -72,7 +72,12 @@ def silver_assets(
         for number, start in enumerate(range(0, len(own), CHUNK), start=1):
             chunk = own[start : start + CHUNK]
             batch = batch_key(source, number)
-            found += [_chunk_asset(runtime, source, number, chunk, batch, progress), batch_check(batch)]
+            applied = {
+                target.identifier: dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED)
+                for target in chunk
+            }
+            found.append(_chunk_asset(runtime, source, number, chunk, batch, progress))
+            found.append(batch_check(batch, applied))
             if number == 1:
                 found.append(strays_check(runtime, source, batch))
     return found
@@ -89,6 +94,15 @@ def batch_keys(source: str, targets: Sequence[Target], selected: Sequence[Target
     return {
         batch_key(source, own.index(target) // CHUNK + 1) for target in selected if target.source == source
     }
+
+
+def batches_of(targets: Sequence[Target]) -> dict[dg.AssetKey, list[Target]]:
+    """All tables by the batch asset of their chunk."""
+    found: dict[dg.AssetKey, list[Target]] = {}
+    for target in targets:
+        (batch,) = batch_keys(target.source, targets, [target])
+        found.setdefault(batch, []).append(target)
+    return found
 
 
 def _chunk_asset(

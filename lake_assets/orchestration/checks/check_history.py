@@ -46,6 +46,8 @@ class CheckExecution:
     """Whether the check was to block when it was evaluated."""
     is_own: bool = False
     """Whether the evaluation is of a check that the lake defines, or once defined."""
+    has_begun: bool = True
+    """Whether the check's run did not end before it had begun."""
 
 
 def check_executions(
@@ -54,7 +56,12 @@ def check_executions(
     """The newest executions, newest first."""
     records = instance.event_log_storage.get_asset_check_execution_history(check, limit=limit)
     return [
-        CheckExecution(OUTCOME.get(record.status.name), _evaluated_at(instance, record)) for record in records
+        CheckExecution(
+            OUTCOME.get(record.status.name),
+            _evaluated_at(instance, record),
+            has_begun=record.status.name in OUTCOME or not _ended_in_the_queue(instance, record),
+        )
+        for record in records
     ]
 
 
@@ -130,6 +137,14 @@ def _broke_off_at(instance: dg.DagsterInstance, record: Any) -> float | None:
     if not any(step.status is not None and step.status.name in ended for step in steps):
         return None
     return max(step.end_time or _evaluated_at(instance, record) for step in steps)
+
+
+def _ended_in_the_queue(instance: dg.DagsterInstance, record: Any) -> bool:
+    """Whether a user has canceled the run of an execution before it began."""
+    run = instance.get_run_record_by_id(record.run_id) if record.run_id else None
+    return (
+        run is not None and run.dagster_run.status is dg.DagsterRunStatus.CANCELED and run.start_time is None
+    )
 
 
 def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:

@@ -4,6 +4,7 @@ Here: the kinds of results and the types of their columns. Not here: storing the
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -26,16 +27,33 @@ _UNSTORABLE = re.compile(r"\b(time\(|interval )")
 def result_frame(spark: SparkSession, asset: str, result: Any) -> DataFrame:
     """The rows of a result. Unsigned integers become signed ones, or decimals, that hold them. Raises
     DagsterInvariantViolationError for what is no table, has no columns, or has one whose type a table cannot have."""
-    frame = result if isinstance(result, DataFrame) else _of_arrow(spark, asset, _signed(_arrow(result)))
+    frame = (
+        result if isinstance(result, DataFrame) else _of_arrow(spark, asset, _signed(_arrow(asset, result)))
+    )
     if not frame.columns:
         raise dg.DagsterInvariantViolationError(f"{asset} returned rows without columns: return at least one")
+    _require_different(asset, frame.columns)
     for column in frame.schema:
         if _UNSTORABLE.search(kind := column.dataType.simpleString()):
             raise _unstorable(asset, column.name, kind)
     return frame
 
 
-def _arrow(result: Any) -> pa.Table:
+def _require_different(asset: str, columns: Sequence[str]) -> None:
+    """Raises DagsterInvariantViolationError for a column without a name, and for columns whose names differ at most in
+    case: a table takes them for one."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        if not column:
+            raise dg.DagsterInvariantViolationError(f"{asset} returned a column without a name: give it one")
+        if (lower := column.lower()) in seen:
+            raise dg.DagsterInvariantViolationError(
+                f"{asset} returned the columns {seen[lower]} and {column}, which a table cannot tell apart: rename one"
+            )
+        seen[lower] = column
+
+
+def _arrow(asset: str, result: Any) -> pa.Table:
     if isinstance(result, pa.RecordBatchReader):
         return result.read_all()
     if isinstance(result, pa.Table):
@@ -46,9 +64,12 @@ def _arrow(result: Any) -> pa.Table:
         # By default its texts are string views, which Spark does not take.
         return result.lazy().collect().to_arrow(compat_level=polars.CompatLevel.oldest())
     if hasattr(result, "__arrow_c_stream__"):
-        return pa.table(result)
+        try:
+            return pa.table(result)
+        except pa.ArrowInvalid:
+            pass  # a single column, such as a Series of pandas
     raise dg.DagsterInvariantViolationError(
-        "the Iceberg IO manager stores Spark DataFrames and what PyArrow takes as a table, not "
+        f"{asset}: the Iceberg IO manager stores Spark DataFrames and what PyArrow takes as a table, not "
         f"{type(result).__name__}"
     )
 

@@ -15,14 +15,23 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
+from lake_assets.checks.live_rows import counted_rows
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
 from lake_assets.orchestration.assets.versions import silver_versions
-from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.check_history import (
+    CheckExecution,
+    latest_evaluation,
+    latest_evaluations,
+)
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
     APPLIED,
+    QUARANTINE,
+    ROW_COUNT,
     freshness_evaluation,
     known_rows_evaluation,
+    live_row_count_evaluation,
     published_row_count,
     quarantine_evaluation,
     state_evaluation,
@@ -55,15 +64,19 @@ class UnreportedPositions:
         read_at: float,
         grace: Mapping[str, float],
     ) -> list[Event]:
-        """A materialization and the checks of each table whose position is not reported, and the check of each table
-        that had failed and has no pending files left. `read_at`: a time before the states were read, in seconds since
-        the epoch; `grace`: by source with a continuous run, the seconds that the run has to report a position."""
+        """A materialization and the checks of each table whose position is not reported, and the checks that had failed
+        and would pass now, of tables without pending files. `read_at`: a time before the states were read, in seconds
+        since the epoch; `grace`: by source with a continuous run, the seconds that the run has to report a position."""
         keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
         if not keys:
             return []
         # The table's own run is about to report.
         in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
         reported = reported_positions(instance, [*keys])
+        newest = latest_evaluations(
+            instance,
+            [dg.AssetCheckKey(key, name) for key in keys for name in (APPLIED, ROW_COUNT, QUARANTINE)],
+        )
         awaited, self._awaited = self._awaited, {}
         events: list[Event] = []
         for key, state in keys.items():
@@ -71,7 +84,15 @@ class UnreportedPositions:
                 continue
             offset = state.position.log_offset
             if reported.get(key, 0) >= offset:
-                events += _recovered(instance, key, state, read_at)
+                failed = {
+                    name: last
+                    for name in (APPLIED, ROW_COUNT, QUARANTINE)
+                    if (last := newest.get(dg.AssetCheckKey(key, name))) is not None
+                    # A later failure is about a file that the state does not include.
+                    and not last.passed
+                    and last.at < read_at
+                }
+                events += self._recovered(state, failed)
                 continue
             known, since = awaited.get(key, (offset, read_at))
             self._awaited[key] = offset, since if known == offset else read_at
@@ -79,6 +100,21 @@ class UnreportedPositions:
                 held = self._runtime.quarantine.open(state.target.identifier)
                 events += _found(instance, key, state, held)
         return events
+
+    def _recovered(self, state: TableState, failed: Mapping[str, CheckExecution]) -> list[Event]:
+        """The checks among the failed ones whose cause is gone, although no batch says so: another run has applied the
+        files meanwhile, or a command has mended the table or emptied its quarantine."""
+        if state.state not in (State.UP_TO_DATE, State.NO_FILES):
+            return []
+        identifier, found = state.target.identifier, []
+        if APPLIED in failed:
+            found.append(state_evaluation(state, failed[APPLIED]))
+        if ROW_COUNT in failed:
+            rows = counted_rows(load_table(self._runtime.catalog, identifier))
+            found.append(live_row_count_evaluation(state, rows, failed[ROW_COUNT]))
+        if QUARANTINE in failed:
+            found.append(quarantine_evaluation(state.target, self._runtime.quarantine.open(identifier)))
+        return [evaluation for evaluation in found if evaluation.passed]
 
 
 def reported_positions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, int]:
@@ -104,17 +140,6 @@ def _found(
         known_rows_evaluation(state.target, state.position),
         freshness_evaluation(fresh),
     ]
-
-
-def _recovered(
-    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, read_at: float
-) -> list[Event]:
-    if state.state not in (State.UP_TO_DATE, State.NO_FILES):
-        return []
-    last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
-    # A later failure is about a file that the state does not include.
-    over = last is not None and not last.passed and last.at < read_at
-    return [state_evaluation(state, last)] if over else []
 
 
 def _position(entry: Any) -> int:

@@ -28,13 +28,15 @@ def check_retry_wait(
 ) -> float:
     """Seconds until the asset of `check` may be tried again; 0 when it may be tried now.
 
-    A turn counts as failed when its check failed, or when its run ended without evaluating the check.
+    A turn counts as failed when its check failed, or when its run ended without evaluating the check. A run that was
+    canceled before it began, as in the queue, had no turn.
     """
     failed = []
     for turn in check_executions(instance, check):
         if turn.passed:
             break
-        failed.append(turn.at)
+        if turn.has_begun:
+            failed.append(turn.at)
     return backoff.left(failed, time.time() if now is None else now)
 
 

@@ -13,11 +13,12 @@ import dagster as dg
 
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.gold.mart import Mart
-from lake_assets.orchestration.assets.silver_assets import batch_key
+from lake_assets.orchestration.assets.batch_check import recovered_batch_check
+from lake_assets.orchestration.assets.silver_assets import batch_key, batches_of
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.data_checks import evaluation_of
 from lake_assets.orchestration.checks.freshness_check import freshness
-from lake_assets.orchestration.checks.silver_checks import freshness_evaluation
+from lake_assets.orchestration.checks.silver_checks import APPLIED, freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
@@ -44,7 +45,7 @@ def freshness_sensor(
     `first`: where the partitions of its definitions begin."""
     cheap = [check for check in checks if not check.needs_rows and check.schedule is None]
     unreported, unreported_marts = UnreportedPositions(runtime), UnreportedMarts(runtime, marts, first)
-    sources = sorted({target.source for target in targets})
+    sources, batches = sorted({target.source for target in targets}), batches_of(targets)
     continuous = runtime.lake.automation.continuous
     patience = REPORT_GRACE_SECONDS + (
         2 * continuous.report_every.total_seconds() if continuous is not None else 0
@@ -64,6 +65,11 @@ def freshness_sensor(
         grace = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
         for event in unreported.events(context.instance, states, timeout, read_at, grace):
             context.instance.report_runless_asset_event(event)
+        for batch, of_batch in batches.items():
+            applied = [dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED) for target in of_batch]
+            over = recovered_batch_check(context.instance, batch, applied)
+            if over is not None:
+                context.instance.report_runless_asset_event(over)
         for source in sources:
             strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
             if strays is not None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from dagster._core.execution.plan.state import KnownExecutionState
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import RowCountMismatch
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, _failed_tables
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
+from lake_assets.orchestration.sync import failure_of
 from lake_assets.silver.apply import engine
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
@@ -21,6 +23,7 @@ from lake_assets_tests.helpers.lakes.small_lakes import sequence, small_lake, wr
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
     DAILY,
+    HEADER,
     NOTES,
     SALES,
     Shop,
@@ -122,8 +125,8 @@ def test_the_runs_own_failures_decide_whatever_another_run_says_since(shop: Shop
     shop.spoil("sales")
     run = shop.apply()
     shop.instance.report_runless_asset_event(dg.AssetMaterialization(BATCH, metadata={FAILED_TABLES: {}}))
-    assert set(_failed_tables(shop.instance, run.run_id, BATCH)) == {"silver_shop.sales"}
-    assert _failed_tables(shop.instance, "another-run", BATCH) == {}
+    assert set(_failed_tables(shop.instance, run.run_id, BATCH)[0]) == {"silver_shop.sales"}
+    assert _failed_tables(shop.instance, "another-run", BATCH) == ({}, False)
 
 
 def test_a_table_that_fails_without_its_batch_asset_fails_the_step(shop: Shop) -> None:
@@ -149,6 +152,29 @@ def test_a_row_count_that_does_not_add_up_fails_both_checks(
         ("sales", "applied"): False,
         ("sales", "row_count"): False,
     }
+
+
+def test_a_run_that_is_executed_again_from_its_failure(shop: Shop) -> None:
+    """It consists of the batch's check: the step of the tables had succeeded."""
+    spoiled = shop.spoil("notes")
+    shop.tick()
+    failed = shop.materialize([NOTES, BATCH])
+    run = shop.instance.get_run_by_id(failed.run_id)
+    assert run is not None
+    steps, _ = KnownExecutionState.build_resume_retry_reexecution(shop.instance, run)
+    assert steps == ["lake_ops__shop_batch_every_table_applied"]
+    check = dg.AssetCheckKey(BATCH, "every_table_applied")
+    again = shop.materialize([], checks=[check])
+    assert not again.success
+    shown = check_executions(shop.instance, check)[0]
+    assert shown.passed is False
+    assert "this one applies nothing: materialize the tables" in str(failure_of(again))
+    # The continuous run, or a click on the table alone, is no run of the batch.
+    moment = "2026-03-01 10:00:00"
+    write_file(shop.folder, spoiled, [HEADER, f"I,{moment},99,n,{moment},{sequence(100, 1)},NULL"])
+    shop.tick()
+    assert shop.materialize([NOTES]).success
+    assert shop.materialize([], checks=[check]).success
 
 
 def test_a_terminated_turn_does_not_wait_for_the_tables_whose_turn_has_not_come(

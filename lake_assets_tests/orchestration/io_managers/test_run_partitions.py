@@ -333,3 +333,24 @@ def test_hours_need_a_column_of_times(lake: Lake) -> None:
 
     with pytest.raises(PartitionMismatch, match="Name a column of timestamps"):
         materialize(lake, dates, "2024-03-01-01:00")
+
+
+@pytest.mark.parametrize(
+    ("definition", "key", "wanted"),
+    [(CITIES, "bonn", "text"), (BERLIN, "2024-03-01", "timestamps or dates")],
+)
+def test_a_column_of_numbers_for_keys_that_are_none(
+    lake: Lake, definition: Any, key: str, wanted: str
+) -> None:
+    @dg.asset(
+        key=["gold", "numbers"],
+        io_manager_key="io",
+        partitions_def=definition,
+        metadata={PARTITION_COLUMN: "c"},
+    )
+    def numbers() -> pa.Table:
+        return pa.table({"c": [20240301]})
+
+    message = f"c is of type long, and the partition {key} is no such value. Name a column of {wanted}"
+    with pytest.raises(PartitionMismatch, match=message):
+        materialize(lake, numbers, key)

@@ -88,6 +88,17 @@ def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInst
     assert waits(instance) == pytest.approx(60, abs=2)
 
 
+def test_runs_that_a_user_cancels_in_the_queue_are_no_failures(instance: dg.DagsterInstance) -> None:
+    """Else the table would wait for a quarter of an hour although nothing has failed."""
+    for _ in range(3):
+        instance.report_run_canceled(planned(instance, DagsterRunStatus.QUEUED))
+    assert waits(instance) == 0
+    run = planned(instance, DagsterRunStatus.STARTING)
+    instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", run.job_name), run.run_id)
+    instance.report_run_canceled(run)
+    assert waits(instance) == pytest.approx(15, abs=2)
+
+
 def test_an_evaluation_counts_from_when_it_was_made(instance: dg.DagsterInstance) -> None:
     run = planned(instance, DagsterRunStatus.STARTED)
     (before,) = check_executions(instance, CHECK)

@@ -9,16 +9,28 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from pyspark.sql import SparkSession
 
+from lake_assets.commands.mend.quarantine_commands import discard
+from lake_assets.errors import RowCountMismatch
 from lake_assets.orchestration.checks.check_history import check_executions
-from lake_assets.orchestration.checks.silver_checks import applied_evaluation
+from lake_assets.orchestration.checks.silver_checks import applied_evaluation, row_count_evaluation
 from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, Shop, add_run
+from lake_assets_tests.helpers.lakes.small_lakes import sequence, write_file
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
+    BATCH,
+    COLUMNS,
+    HEADER,
+    NOTES,
+    SALES,
+    Shop,
+    add_run,
+)
 
 
 def turns(shop: Shop, asset: dg.AssetKey) -> list[bool | None]:
@@ -134,6 +146,66 @@ def test_a_failure_of_meanwhile_is_not_over(shop: Shop) -> None:
     assert (
         len(UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, time.time(), {})) == 1
     )
+
+
+def outcomes(shop: Shop, asset: dg.AssetKey, name: str) -> list[bool | None]:
+    """Of a check, the oldest first."""
+    turns = check_executions(shop.instance, dg.AssetCheckKey(asset, name))
+    return [turn.passed for turn in reversed(turns)]
+
+
+def test_a_row_count_that_fails_no_more(shop: Shop) -> None:
+    """Another run may have applied the files before the failure was reported."""
+    shop.change("sales", [1])
+    shop.apply()
+    (sales,) = (target for target in shop.lake.targets if target.name == "sales")
+    failed = TableResult(sales, error=RowCountMismatch("sales", "the files hold 2 rows", "look"))
+    shop.instance.report_runless_asset_event(row_count_evaluation(failed))
+    for _ in range(2):
+        shop.tick("freshness")
+    assert outcomes(shop, SALES, "row_count") == [True, False, True]
+
+
+def test_rows_that_are_still_missing_fail_the_row_count(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.apply()
+    table = f"{shop.lake.config.catalog.name}.silver_shop.sales"
+    shop.lake.runtime.sessions.root().sql(f"DELETE FROM {table} WHERE id = 1")
+    check = dg.AssetCheckKey(SALES, "row_count")
+    shop.materialize([], checks=[check])
+    assert outcomes(shop, SALES, "row_count") == [True, False]
+    shop.tick("freshness")
+    assert outcomes(shop, SALES, "row_count") == [True, False]
+
+
+def test_a_quarantine_that_was_emptied(spark: SparkSession, new_shop: Callable[..., Shop]) -> None:
+    """A command empties it, and no batch of the table follows."""
+    shop = new_shop(tables={"public.sales": {"columns": COLUMNS, "primary_key": ["id"]}})
+    shop.change("sales", [1])
+    shop.spoil("sales")
+    shop.apply()
+    shop.tick("freshness")
+    assert outcomes(shop, SALES, "quarantine") == [False]
+    discard(shop.lake.runtime, shop.lake.runtime.quarantine.open("silver_shop.sales"))
+    for _ in range(2):
+        shop.tick("freshness")
+    assert outcomes(shop, SALES, "quarantine") == [False, True]
+
+
+def test_a_batch_whose_tables_have_been_applied_since(shop: Shop) -> None:
+    """Not by a run of the batch: the continuous run is none."""
+    spoiled = shop.spoil("notes")
+    shop.tick()
+    assert not shop.materialize([NOTES, BATCH]).success
+    shop.tick("freshness")
+    assert outcomes(shop, BATCH, "every_table_applied") == [False]
+    moment = "2026-03-01 10:00:00"
+    write_file(shop.folder, spoiled, [HEADER, f"I,{moment},99,n,{moment},{sequence(100, 1)},NULL"])
+    shop.tick()
+    assert shop.materialize([NOTES]).success
+    for _ in range(2):
+        shop.tick("freshness")
+    assert outcomes(shop, BATCH, "every_table_applied") == [False, True]
 
 
 def test_a_failure_that_is_over_is_told(shop: Shop) -> None:
