@@ -1,4 +1,4 @@
-"""Whether files are still as they were before this process looked at them.
+"""Whether files are still as they were before this process looked at them, or as the log has them.
 
 A look at a file's keys decides how its rows are written. Spark reads the file later, and it may have been written again
 in between. Here: listing the files again. Not here: files that are gone (`bronze/scan/vanished.py`), the look
@@ -6,7 +6,7 @@ in between. Here: listing the files again. Not here: files that are gone (`bronz
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -21,6 +21,27 @@ def as_listed(store: ObjectStore, files: Iterable[LoggedFile]) -> frozenset[Stor
     for file in files:
         groups[folder(file.path), file.kind].add(file.path)
     return frozenset(obj for (prefix, _), paths in groups.items() for obj in _between(store, prefix, paths))
+
+
+def not_as_logged(
+    store: ObjectStore, files: Sequence[LoggedFile], records: Iterable[LoggedFile]
+) -> list[LoggedFile]:
+    """Those of the files whose object has another content now than the log says. `records`: all records of their table,
+    copies included. A file that is gone is not among them. Raises StoreError."""
+    offsets: dict[tuple[str, str], set[int]] = defaultdict(set)
+    copies: dict[int | None, set[str]] = defaultdict(set)
+    for record in records:
+        offsets[record.key, record.version].add(record.offset)
+        copies[record.copy_of].add(record.version)
+    listed = {obj.key: obj for obj in as_listed(store, files)}
+
+    def is_as_logged(file: LoggedFile) -> bool:
+        if (obj := listed.get(file.path)) is None:
+            return True
+        own = offsets[file.key, file.version]
+        return store.version(obj) in {file.version}.union(*(copies[offset] for offset in own))
+
+    return [file for file in files if not is_as_logged(file)]
 
 
 def _between(store: ObjectStore, prefix: str, paths: set[str]) -> Iterable[StoredObject]:

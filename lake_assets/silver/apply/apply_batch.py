@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from lake_assets.bronze.checked.as_listed import not_as_logged
 from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import Mode, Strategy
+from lake_assets.config import LOGS, Mode, Strategy
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import load_table
@@ -45,6 +46,7 @@ from lake_assets.silver.write.current.upsert import replace_keys, replace_states
 from lake_assets.silver.write.expected_seconds import expected_seconds
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
+from lake_assets.storage.object_store import ObjectGone
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: 
     ):
         reader = recognised(BatchReader(replace(context, staging=staging)))
         result = _committed(reader, current, _write(reader, current))
+        _refuse_unlogged(reader)
         before_publish(reader.context, current)
         reader.quarantine.record(reader.parts)
         context.stage("publish")
@@ -105,6 +108,17 @@ def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: 
             published_at = datetime.now(UTC)
     reader.quarantine.release(reader.parts)
     return replace(result, published_at=published_at, seconds=context.watch.seconds)
+
+
+def _refuse_unlogged(reader: BatchReader) -> None:
+    """Raises ObjectGone if a file of a log was written again since it was logged: its columns may have another order
+    now, and a log keeps whatever was appended to it. Other tables are recomputed once the new content is logged."""
+    context, files = reader.context, [part.file for part in reader.parts]
+    if context.target.mode not in LOGS or not files:
+        return
+    records = context.runtime.file_log.files(context.target.source, context.target.table)
+    if changed := not_as_logged(context.store, files, records):
+        raise ObjectGone(f"{changed[0].key} was written again since it was logged: run again.")
 
 
 @contextmanager

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.checked import staging
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write import append_only_tables
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, loaded
@@ -120,3 +121,25 @@ def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int |
         cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("U", {"id": 1, "v": "y"})])
     )
     assert "an append_log cannot express that" in str(bench.turn()["items"].error)
+
+
+@pytest.mark.parametrize("way", ["process", "Spark"])
+def test_a_file_that_is_written_again_after_it_was_logged(
+    spark: SparkSession, tmp_path: Path, way: str
+) -> None:
+    """Its columns have another order by then: no value may get into another column."""
+    columns = {"id": "long not null", "v": "string", "w": "string"}
+    bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "mode": "change_log"}}), Clock()
+    bench.put(load_file("public.items", [{"id": 1, "v": "a", "w": "b"}]))
+    bench.apply()
+    file = cdc_file("public.items", clock.now, [clock.change("I", {"id": 2, "v": "c", "w": "d"})])
+    bench.put(file)
+    bench.look()
+    assert bench.location is not None
+    put(bench.location, file.key, csv_bytes(file, ["id", "w", "v"], [], bench.dms))
+    with read_by(way):
+        (result,) = apply_tables(bench.lake.runtime, bench.lake.targets)
+        assert "was written again since it was logged" in str(result.error)
+        bench.apply()
+    assert bench.rows() == bench.truth(shape="change_log")
+    assert bench.lake.runtime.quarantine.open("silver_shop.items") == []
