@@ -1,7 +1,7 @@
 """A mart's DataFrame over its inputs at the snapshots of one view, and how and with which properties it is stored.
 
 Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), reading and
-storing tables by the IO manager (`partition_rows.py`, `write_mart.py`).
+storing tables by the IO manager (`partition_rows.py`, `write/write_mart.py`).
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from lake_assets.gold.partition_rows import ColumnRows, PartitionRows
 from lake_assets.gold.periods.grain import Grain, Period, beginning, between, stretches
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import MartView, mart_view
-from lake_assets.gold.write_mart import WHOLE, Computed, Store, WriteMode
+from lake_assets.gold.write.write_mart import WHOLE, Computed, Store, WriteMode
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
 from lake_assets.spark.session import FEW_ROWS

@@ -2,7 +2,7 @@
 
 Here: the declaration that every mart module fills in as `MART`. Not here: Dagster
 (`orchestration/assets/mart_assets.py`), finding the periods that changed (`changed_periods.py`), writing
-(`write_mart.py`).
+(`write/write_mart.py`).
 """
 
 from collections.abc import Callable, Mapping

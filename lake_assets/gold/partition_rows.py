@@ -1,7 +1,7 @@
 """The rows of some partitions of a table: as a condition for Spark and for PyIceberg, and read into Spark.
 
 Here: that translation, and the one way in which marts and the IO manager read a table. Not here: which partitions a run
-has (`orchestration/io_managers/run_partitions.py`), writing (`write_mart.py`).
+has (`orchestration/io_managers/run_partitions.py`), writing (`write/write_mart.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -20,8 +20,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.errors import ApplyConflict
-from lake_assets.gold import write_mart
 from lake_assets.gold.mart import MartRequest
+from lake_assets.gold.write import write_mart
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.gold.test_random_marts import FIRST_DAY, MOVED, RENTS, TABLE

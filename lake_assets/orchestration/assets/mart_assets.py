@@ -15,7 +15,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.gold.write_mart import WriteMode
+from lake_assets.gold.write.write_mart import WriteMode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silver_keys
 from lake_assets.orchestration.io_managers.iceberg_io_manager import (

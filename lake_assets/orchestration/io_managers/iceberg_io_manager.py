@@ -1,6 +1,6 @@
 """The Iceberg IO manager: tables as parameters of assets, and the results of assets as tables.
 
-Here: what a run reads and writes. Not here: the commit (`gold/write_mart.py`), the types of a parameter
+Here: what a run reads and writes. Not here: the commit (`gold/write/write_mart.py`), the types of a parameter
 (`table_values.py`) and of a result (`result_frame.py`), what a mart computes, or which of its partitions are stale.
 `["gold", "x"]` is the table `gold.x`; `["silver", "s", "t"]` is `silver_s.t`.
 """
@@ -23,7 +23,7 @@ from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.config.config_file import resolve_paths
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
-from lake_assets.gold.write_mart import KEYED, Computed, Store, WriteMode, write
+from lake_assets.gold.write.write_mart import KEYED, Computed, Store, WriteMode, write
 from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.partitioning import partitions_of
 from lake_assets.iceberg.table_io import load_table

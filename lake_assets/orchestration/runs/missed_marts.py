@@ -20,7 +20,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import between
 from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
 from lake_assets.gold.view import MartView, mart_view
-from lake_assets.gold.write_mart import RUN
+from lake_assets.gold.write.write_mart import RUN
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import applied_at, live_rows, summary
 from lake_assets.orchestration.assets.mart_runs import within_partitions

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, PartitionMismatch, SparkLost
-from lake_assets.gold.write_mart import Computed
+from lake_assets.gold.write.write_mart import Computed
 from lake_assets.orchestration.io_managers import iceberg_io_manager as io_manager
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake

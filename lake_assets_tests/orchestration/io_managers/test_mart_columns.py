@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.config import Column, parse_column
 from lake_assets.errors import ColumnMismatch
-from lake_assets.gold.write_mart import Computed
+from lake_assets.gold.write.write_mart import Computed
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT

@@ -20,7 +20,7 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.gold.consumption import read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import newest_consumption
-from lake_assets.gold.write_mart import Computed, Store
+from lake_assets.gold.write.write_mart import Computed, Store
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import summary

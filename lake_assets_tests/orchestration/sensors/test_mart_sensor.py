@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
-from lake_assets.gold import write_mart
 from lake_assets.gold.mart import MartRequest
+from lake_assets.gold.write import write_mart
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sensors import mart_hold as hold
 from lake_assets.orchestration.shared.run_tags import BACKFILL, SCOPE, mart_tag

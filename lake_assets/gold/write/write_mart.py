@@ -21,7 +21,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
-from lake_assets.gold.stored_values import (
+from lake_assets.gold.write.stored_values import (
     NO_TYPE,
     require_storable,
     require_types,

@@ -1,0 +1,1 @@
+"""Storing the rows that marts and own assets have computed."""
