@@ -28,20 +28,20 @@ def not_as_logged(
 ) -> list[LoggedFile]:
     """Those of the files whose object has another content now than the log says. `records`: all records of their table,
     copies included. A file that is gone is not among them. Raises StoreError."""
+    listed = {obj.key: store.version(obj) for obj in as_listed(store, files)}
+    changed = [file for file in files if listed.get(file.path, file.version) != file.version]
+    if not changed:
+        return []  # as a rule: no look at the whole history of the table
     offsets: dict[tuple[str, str], set[int]] = defaultdict(set)
     copies: dict[int | None, set[str]] = defaultdict(set)
     for record in records:
         offsets[record.key, record.version].add(record.offset)
         copies[record.copy_of].add(record.version)
-    listed = {obj.key: obj for obj in as_listed(store, files)}
 
-    def is_as_logged(file: LoggedFile) -> bool:
-        if (obj := listed.get(file.path)) is None:
-            return True
-        own = offsets[file.key, file.version]
-        return store.version(obj) in {file.version}.union(*(copies[offset] for offset in own))
+    def is_copy(file: LoggedFile) -> bool:
+        return any(listed[file.path] in copies[offset] for offset in offsets[file.key, file.version])
 
-    return [file for file in files if not is_as_logged(file)]
+    return [file for file in changed if not is_copy(file)]
 
 
 def _between(store: ObjectStore, prefix: str, paths: set[str]) -> Iterable[StoredObject]:

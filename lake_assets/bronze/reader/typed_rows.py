@@ -156,7 +156,7 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     """The rows with the columns that the images need; by column its typed value; and the faults of values that do not
     fit."""
     columns, text = file.table.columns, file.types is None
-    values = {c.name: _with_empty_text(file, c) if text else file.fields[c.name] for c in columns}
+    values = {c.name: _with_empty_value(file, c) if text else file.fields[c.name] for c in columns}
     images: dict[str, Sql | Column] = {**values}
     # A text column of a text file needs no conversion.
     read = [c for c in columns if not text or c.type != "string"]
@@ -337,7 +337,7 @@ def _before_images(file: _File) -> dict[str, Column]:
     }
 
 
-def _with_empty_text(file: _File, column: ColumnConfig) -> Sql:
+def _with_empty_value(file: _File, column: ColumnConfig) -> Sql:
     """Where NULL is written as an empty field, the empty field of a required column of text or bytes is an empty
     value."""
     text = file.fields[column.name]
