@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-full bench-plot bench-latency lint clean
+.PHONY: help install demo dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -41,14 +41,21 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
+# Only the tests below this path, and the slowest are printed.
+TESTS ?=
+PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=50 $(TESTS)
+
 test: $(JARS)  ## the tests, half an hour on two cores
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+	$(PYTEST) -m "not long"
+
+test-fast: $(JARS)  ## those that need no Spark, two minutes
+	$(PYTEST) -m "not long and not spark"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
-	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long"
+	LAKE_TEST_SPARK=connect $(PYTEST) -m "spark and not long"
 
 test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
+	$(PYTEST) -m long
 
 # Histories, the first one's seed, and further options such as --minutes 60 or --only composite,reloads.
 N ?= 2000
@@ -56,6 +63,10 @@ SEED ?= 0
 OPTIONS ?=
 soak: $(JARS)  ## N random histories, each compared with its source (N=2000 SEED=0)
 	.venv/bin/python -m lake_assets_tests.soak --histories $(N) --seed $(SEED) $(OPTIONS)
+
+outside: N = 300
+outside: $(JARS)  ## N random histories with actions from outside (N=300 SEED=0)
+	.venv/bin/python -m lake_assets_tests.outside --histories $(N) --seed $(SEED) $(OPTIONS)
 
 # Rows of the table; OPTIONS such as --only uniform.
 ROWS ?= 10000000
@@ -89,6 +100,10 @@ bench-latency: $(JARS)  ## how long after a file is visible silver and a mart ha
 chaos: $(JARS)  ## a lake whose services fail: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
+# OPTIONS such as --histories 20 --outside 5 --minutes 1 --only lake_assets_tests/bronze for a shortened one.
+proof: $(INSTALLED)  ## all of these at the newest commit, in a clone of it; goes on after an interruption (docs/proof.md)
+	.venv/bin/python -m lake_assets_tests.proof $(OPTIONS)
+
 docs: $(INSTALLED)  ## the reference of lake.yaml and of the commands, and the site in site/
 	.venv/bin/python -m lake_assets.reference docs/reference
 	.venv/bin/mkdocs build --strict
@@ -100,5 +115,5 @@ lint: $(INSTALLED)  ## style, formatting, layers and types
 	.venv/bin/mypy
 
 clean:  ## remove .venv and caches; the lake in .lake stays
-	rm -rf .venv .import_linter_cache .mypy_cache .pytest_cache .ruff_cache site .hypothesis build dist *.egg-info
+	rm -rf .venv .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .proof site .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './.lake/*' -prune -exec rm -rf {} +

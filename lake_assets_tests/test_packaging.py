@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parent.parent
+from lake_assets_tests.helpers.processes.child import ROOT, plain_environment
 
 
 def setup_cfg() -> configparser.RawConfigParser:
@@ -162,11 +162,7 @@ def test_command_line_entry_point():
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     if (program := shutil.which("make")) is None:
         pytest.skip("no make")
-    # `make test` hands its own flags and depth to what it runs; a make of a test's own starts afresh.
-    inherited = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-    }
-    environ = {**inherited, "PATH": path or os.environ["PATH"]}
+    environ = plain_environment() | {"PATH": path or os.environ["PATH"]}
     return subprocess.run(
         [program, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
@@ -216,10 +212,13 @@ def test_help_names_every_target(clone):
         "dev",
         "docs",
         "test",
+        "test-fast",
         "test-connect",
         "test-long",
         "soak",
+        "outside",
         "chaos",
+        "proof",
         "bench",
         "bench-full",
         "bench-plot",

@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 300
 """Seconds for a process that starts a Spark of its own."""
 _OURS = ("DAGSTER_", "LAKE_", "PYSPARK_", "SPARK_")
+_OF_CHECKOUT = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH")
+"""What `make test` hands down; a make of its own starts afresh, with its own checkout."""
 
 
 def java_options() -> str:
@@ -24,11 +26,19 @@ def java_options() -> str:
     return f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m {class_archive_options()}"
 
 
-def environment(**variables: str) -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """This process's environment without settings of Spark, Dagster or a lake, which a process that uses Spark Connect
-    hands down; with the checkout on the path, a Java that starts fast, and these variables."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    return kept | {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": java_options()} | variables
+    hands down, and without those of make and of this checkout."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_OURS) and name not in _OF_CHECKOUT
+    }
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """The plain environment with the checkout on the path, a Java that starts fast, and these variables."""
+    return plain_environment() | {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": java_options()} | variables
 
 
 def run_python(
