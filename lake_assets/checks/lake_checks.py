@@ -13,7 +13,7 @@ from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.checks.reconcile_rule import equals_files
 from lake_assets.checks.row_rules import is_unique, refers_to, rows_meet
 from lake_assets.checks.schema_rules import same_columns
-from lake_assets.checks.source_rules import equals_source
+from lake_assets.checks.source_rules import equals_source, rows_at_source
 from lake_assets.checks.total_rules import drifts_less, equals_input
 from lake_assets.config import LakeConfig, Mode, TableCheck
 from lake_assets.config.base import did_you_mean
@@ -88,9 +88,7 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         rule = same_columns(target)
         yield _check(lake, target.asset_key, "same_columns", description, rule, declared.get("same_columns"))
     if lake.sources[target.source].database is not None and target.mode in LIKE_THE_SOURCE:
-        description = (
-            f"The row count and the checksums of the columns are those of {target.table} in the source."
-        )
+        description = f"The row count and the checksums of the columns are those of {rows_at_source(target)} in the source."
         rule = equals_source(target)
         yield _check(
             lake, target.asset_key, "equals_source", description, rule, declared.get("equals_source")

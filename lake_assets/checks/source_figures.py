@@ -35,10 +35,14 @@ class Slices:
 
 
 def figures_at_source(
-    connection: sa.Connection, table: str, columns: Sequence[Column], slices: Slices | None
+    connection: sa.Connection,
+    table: str,
+    columns: Sequence[Column],
+    slices: Slices | None,
+    condition: str | None = None,
 ) -> dict[int, Figures]:
     """By slice, the figures of the table `schema.table` in the source database; without `slices`, of all rows as slice
-    0."""
+    0. `condition`: the rows that count, in the database's SQL."""
     schema, _, name = table.partition(".")
     length = getattr(sa.func, LENGTH.get(connection.dialect.name, "char_length"))
     of: dict[str, sa.ColumnElement[Any]] = {"count(*)": sa.func.count()}
@@ -54,6 +58,9 @@ def figures_at_source(
                 of[f"{figure}({column.name})"] = getattr(sa.func, figure)(given)
     source = sa.table(sa.sql.quoted_name(name, quote=True), schema=sa.sql.quoted_name(schema, quote=True))
     query = sa.select(*of.values()).select_from(source)
+    if condition is not None:
+        # In a literal column, a colon is no parameter. On a line of its own, so that a comment in it ends there.
+        query = query.where(sa.literal_column(f"(\n{condition}\n)"))
     if slices is not None:
         key: sa.ColumnClause[Any] = sa.column(sa.sql.quoted_name(slices.key, quote=True), sa.BigInteger)
         first = key - key % slices.width

@@ -26,6 +26,10 @@ READINGS = 3
 SLICES = 64
 """Slices of the keys that silver has."""
 MOST_SHOWN = 10
+_LEFT_THE_FILTER = (
+    "DMS does not apply its filter to what an update changes: such a row may be in silver without meeting source_filter, "
+    "or miss there. "
+)
 
 
 def equals_source(target: Target, sleep: Callable[[float], None] = time.sleep) -> Rule:
@@ -77,17 +81,25 @@ def _outcome(
     if not differs:
         moved = f", {many(moving, 'slice')} in motion and not compared" if moving else ""
         return Outcome(
-            True, f"{many(equal, 'slice')} of keys equal {target.table} in the source{moved}.", figures
+            True,
+            f"{many(equal, 'slice')} of keys equal {rows_at_source(target)} in the source{moved}.",
+            figures,
         )
     figures["differences"] = "\n".join(
         line for one in sorted(differs)[:MOST_SHOWN] for line in _differences(slices, one, *differs[one])
     )
     state = (
-        f"{many(len(differs), 'slice', 'differ')} from {target.table} in the source, which did not change meanwhile. "
-        "If changes take longer than checks.source_patience to arrive, raise it; otherwise "
+        f"{many(len(differs), 'slice', 'differ')} from {rows_at_source(target)} in the source, which did not change meanwhile. "
+        f"{_LEFT_THE_FILTER if target.config.source_filter is not None else ''}If changes take longer than checks.source_patience to arrive, raise it; otherwise "
         f"`lake-assets rebuild {target.table} --check` compares the table with its files."
     )
     return Outcome(False, state, figures)
+
+
+def rows_at_source(target: Target) -> str:
+    """What the table is compared with, for a sentence."""
+    condition = target.config.source_filter
+    return target.table if condition is None else f"the rows of {target.table} with {condition}"
 
 
 def _differences(slices: Slices | None, one: int, source: Figures, silver: Figures) -> list[str]:
@@ -122,7 +134,8 @@ def _source(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict
     address = runtime.lake.sources[target.source].database
     assert address is not None, "the check exists only with an address"
     with connected(address.get_secret_value(), runtime.aws.secrets) as engine, engine.connect() as connection:
-        return figures_at_source(connection, target.table, _compared(target), slices)
+        condition = target.config.source_filter
+        return figures_at_source(connection, target.table, _compared(target), slices, condition)
 
 
 def _silver(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict[int, Figures]:

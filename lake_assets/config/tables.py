@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, refuse
 from lake_assets.config.checks import (
     CHECK_NAME,
     FOR_BRONZE,
@@ -171,6 +171,17 @@ class Freshness(Model):
     """The longest time without a new file of the table in the bucket; None where a quiet source is normal."""
 
 
+def _decided_filter(value: str) -> str:
+    if value == UNDECIDED:
+        raise ValueError(
+            "is undecided: a filter of the task's mapping could not be translated; write the SQL condition, in the "
+            "source's dialect, of the rows that DMS reads"
+        )
+    if not value.strip():
+        raise ValueError("is empty: write a SQL condition, or remove the key")
+    return value
+
+
 class TableConfig(Model):
     parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
 
@@ -210,6 +221,9 @@ class TableConfig(Model):
     format_version: Literal[2, 3] = 3
     dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings that differ from the source's; see `SourceConfig.settings`."""
+    source_filter: Annotated[str, AfterValidator(_decided_filter)] | None = None
+    """The SQL condition, in the source's dialect, of the rows that DMS reads, as by the filters of the table mapping:
+    silver has no others. The check `equals_source` compares silver with these rows of the source."""
     never: tuple[Literal["updated", "deleted"], ...] = ()
     """Operations that never happen at the source. An endpoint that does not write them then loses nothing."""
     description: str | None = None

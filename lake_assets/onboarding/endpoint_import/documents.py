@@ -39,10 +39,20 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEndpoint:
+    """A source database."""
+
+    arn: str | None
+    engine: str
+    """DMS's name of it, such as `aurora-postgresql`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A replication task, or a serverless replication."""
 
     name: str
+    source_arn: str | None = None
     target_arn: str | None = None
     migration_type: str | None = None
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -52,6 +62,7 @@ class Task:
 @dataclass(slots=True)
 class Documents:
     endpoints: list[Endpoint] = field(default_factory=list)
+    sources: list[SourceEndpoint] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     loose_settings: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     """Settings files, by file name."""
@@ -65,6 +76,12 @@ class Documents:
             if (task.target_arn is None and alone)
             or (task.target_arn is not None and task.target_arn == endpoint.arn)
         ]
+
+    def source_of(self, task: Task) -> SourceEndpoint | None:
+        """The task's source. A task without a known source reads the only one."""
+        if task.source_arn is None:
+            return self.sources[0] if len(self.sources) == 1 else None
+        return next((source for source in self.sources if source.arn == task.source_arn), None)
 
 
 def read_documents(texts: Mapping[str, str]) -> Documents:
@@ -122,12 +139,15 @@ def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
-    """Adds the entry to `found`. Returns False for an endpoint that is not an S3 target, which is ignored."""
+    """Adds the entry to `found`. Returns False for an endpoint that is not an S3 target; only a source is of use."""
     if "TableMappings" in entry:
         found.tasks.append(_task(entry, file))
     elif "EndpointIdentifier" in entry or "S3Settings" in entry or "EngineName" in entry:
         is_target = str(entry.get("EndpointType", "target")).lower() == "target"
-        if not is_target or str(entry.get("EngineName", "s3")).lower() != "s3":
+        engine = str(entry.get("EngineName", "s3")).lower()
+        if not is_target:
+            found.sources.append(SourceEndpoint(entry.get("EndpointArn"), engine))
+        if not is_target or engine != "s3":
             return False
         found.endpoints.append(
             Endpoint(
@@ -152,6 +172,7 @@ def _task(entry: Mapping[str, Any], file: str) -> Task:
     settings = entry.get("ReplicationTaskSettings") or entry.get("ReplicationSettings") or {}
     return Task(
         name=name,
+        source_arn=entry.get("SourceEndpointArn"),
         target_arn=entry.get("TargetEndpointArn"),
         migration_type=entry.get("MigrationType") or entry.get("ReplicationType"),
         rules=_rules(mappings, f"{file}: TableMappings of {name}"),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lake_assets.config import UNDECIDED, DmsSettings
-from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint, Task
+from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
 from lake_assets.onboarding.endpoint_import.s3_settings import endpoint_settings, location
 from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft, table_drafts
 from lake_assets.onboarding.endpoint_import.task_settings import task_settings
@@ -35,17 +35,19 @@ def lake_section(documents: Documents) -> str:
         names[name] = names.get(name, 0) + 1
         if names[name] > 1:
             name = f"{name}_{names[name]}"
-        lines += _indented(_source(name, endpoint, documents.tasks_of(endpoint)))
+        lines += _indented(_source(name, endpoint, documents))
     return "\n".join(lines) + "\n"
 
 
-def _source(name: str, endpoint: Endpoint, tasks: Sequence[Task]) -> Iterator[str]:
+def _source(name: str, endpoint: Endpoint, documents: Documents) -> Iterator[str]:
     settings, notes = endpoint_settings(endpoint)
+    tasks = documents.tasks_of(endpoint)
     drafts: list[TableDraft] = []
     for task in tasks:
         own, more = task_settings(task)
         notes += more
-        found = table_drafts(task.rules)
+        source = documents.source_of(task)
+        found = table_drafts(task.rules, source.engine if source is not None else None)
         if not found:
             settings |= own
         for draft in found:
@@ -105,6 +107,8 @@ def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator
             yield f"    dms: {_scalar(own)}"
         if draft.primary_key:
             yield f"    primary_key: {_scalar(list(draft.primary_key))}"
+        if draft.source_filter is not None:
+            yield f"    source_filter: {_scalar(draft.source_filter)}"
         yield f"    columns: {UNDECIDED}"
 
 

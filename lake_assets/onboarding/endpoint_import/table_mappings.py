@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lake_assets.config import UNDECIDED
+from lake_assets.onboarding.endpoint_import.row_filters import source_filter
 from lake_assets.onboarding.endpoint_import.task_settings import lob_mode
 
 Rule = Mapping[str, Any]
@@ -24,6 +26,8 @@ class TableDraft:
     pattern: bool
     dms: dict[str, Any] = field(default_factory=dict)
     primary_key: tuple[str, ...] = ()
+    source_filter: str | None = None
+    """The SQL condition of the rows that DMS reads; `undecided` if it cannot be translated."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -32,8 +36,9 @@ class TableDraft:
         return f"{self.schema}.{self.table}"
 
 
-def table_drafts(rules: Sequence[Rule]) -> list[TableDraft]:
-    """A draft for each table that the rules name, and for each pattern, in the rules' order."""
+def table_drafts(rules: Sequence[Rule], engine: str | None = None) -> list[TableDraft]:
+    """A draft for each table that the rules name, and for each pattern, in the rules' order. `engine`: DMS's name of
+    the source's engine, whose SQL the filters become."""
     selections = [rule for rule in rules if rule.get("rule-type") == "selection"]
     included = [rule for rule in selections if rule.get("rule-action") in ("include", "explicit")]
     excluded = [rule for rule in selections if rule.get("rule-action") == "exclude"]
@@ -47,12 +52,37 @@ def table_drafts(rules: Sequence[Rule]) -> list[TableDraft]:
         for rule in rules:
             if rule.get("rule-type") != "selection" and _covers(_locator(rule), (schema, table)):
                 _apply(rule, draft)
+        _filter(draft, (schema, table), included, engine)
         drafts.append(draft)
     for rule in excluded:
         for draft in drafts:
             if draft.pattern:
                 draft.notes.append(f"without {'.'.join(_locator(rule))}")
     return drafts
+
+
+def _filter(
+    draft: TableDraft, locator: tuple[str, str], included: Sequence[Rule], engine: str | None
+) -> None:
+    """Adds the filters of the rules that select the table. DMS applies filters only to tables with exact names."""
+    own = [rule for rule in included if _locator(rule) == locator]
+    filtered = [rule for rule in own if rule.get("filters")]
+    others = [rule for rule in included if rule not in own and _covers(_locator(rule), locator)]
+    if any(rule.get("filters") for rule in others) or (draft.pattern and filtered):
+        draft.notes.append(
+            "a rule that selects tables by a pattern has filters, which DMS applies to exact names only: they are left "
+            "out here"
+        )
+    if draft.pattern or not filtered:
+        return
+    given = filtered[0]["filters"]
+    draft.source_filter, notes = source_filter(given if isinstance(given, list) else [given], engine)
+    if any(rule.get("filters") != given for rule in own):
+        draft.source_filter = UNDECIDED
+        notes = [
+            "several rules select the table, with different filters: write the condition that DMS applies"
+        ]
+    draft.notes += notes
 
 
 def _named(rules: Sequence[Rule], included: Sequence[Rule]) -> Iterator[tuple[str, str]]:
