@@ -88,7 +88,8 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         rule = same_columns(target)
         yield _check(lake, target.asset_key, "same_columns", description, rule, declared.get("same_columns"))
     if lake.sources[target.source].database is not None and target.mode in LIKE_THE_SOURCE:
-        description = f"The row count and the checksums of the columns are those of {rows_at_source(target)} in the source."
+        rows = rows_at_source(target)
+        description = f"The row count and the checksums of the columns are those of {rows} in the source."
         rule = equals_source(target)
         yield _check(
             lake, target.asset_key, "equals_source", description, rule, declared.get("equals_source")

@@ -27,8 +27,8 @@ SLICES = 64
 """Slices of the keys that silver has."""
 MOST_SHOWN = 10
 _LEFT_THE_FILTER = (
-    "DMS does not apply its filter to what an update changes: such a row may be in silver without meeting source_filter, "
-    "or miss there. "
+    "DMS does not apply its filter to what an update changes: such a row may be in silver without meeting "
+    "source_filter, or miss there. "
 )
 
 
@@ -88,9 +88,11 @@ def _outcome(
     figures["differences"] = "\n".join(
         line for one in sorted(differs)[:MOST_SHOWN] for line in _differences(slices, one, *differs[one])
     )
+    filtered = _LEFT_THE_FILTER if target.config.source_filter is not None else ""
     state = (
-        f"{many(len(differs), 'slice', 'differ')} from {rows_at_source(target)} in the source, which did not change meanwhile. "
-        f"{_LEFT_THE_FILTER if target.config.source_filter is not None else ''}If changes take longer than checks.source_patience to arrive, raise it; otherwise "
+        f"{many(len(differs), 'slice', 'differ')} from {rows_at_source(target)} in the source, which did not change "
+        f"meanwhile. {filtered}"
+        "If changes take longer than checks.source_patience to arrive, raise it; otherwise "
         f"`lake-assets rebuild {target.table} --check` compares the table with its files."
     )
     return Outcome(False, state, figures)

@@ -1,7 +1,7 @@
 """The SQL condition of the rows that the filters of a selection rule leave.
 
 Here: the operators, and the quoting of the source's engine. Not here: which rules select a table (`table_mappings.py`).
-The guide's chapter is "Using source filters": the filters of a rule are joined by AND, the conditions of a filter by OR.
+The guide's chapter is "Using source filters": AND joins the filters of a rule, OR the conditions of a filter.
 """
 
 import re
