@@ -31,12 +31,11 @@ _NONE: Mapping[str, Callable[[Column], sa.ColumnElement[bool]]] = {
     "null": lambda column: column.is_(None),
     "notnull": lambda column: column.is_not(None),
 }
-_DIALECTS: Mapping[str, Callable[[], sa.Dialect]] = {
-    # `named`: other styles of parameters would double each %.
-    "postgresql": lambda: postgresql.dialect(paramstyle="named"),
-    "mysql": lambda: mysql.dialect(paramstyle="named"),
-    "oracle": lambda: oracle.dialect(paramstyle="named"),
-    "mssql": lambda: mssql.dialect(paramstyle="named"),
+_DIALECTS: Mapping[str, Any] = {
+    "postgresql": postgresql.dialect,
+    "mysql": mysql.dialect,
+    "oracle": oracle.dialect,
+    "mssql": mssql.dialect,
 }
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*", re.DOTALL)
 
@@ -71,9 +70,9 @@ def source_filter(filters: Sequence[Any], engine: str | None) -> tuple[str | Non
             wrong.append(f"a filter of the mapping {error}, so it could not be translated to SQL")
     if wrong:
         return UNDECIDED, wrong
-    condition = sa.and_(*found).compile(
-        dialect=_DIALECTS[dialect or "postgresql"](), compile_kwargs={"literal_binds": True}
-    )
+    # `named`: other styles of parameters would double each %.
+    sql = _DIALECTS[dialect or "postgresql"](paramstyle="named")
+    condition = sa.and_(*found).compile(dialect=sql, compile_kwargs={"literal_binds": True})
     return str(condition), list(_notes(filters, dialect))
 
 
@@ -116,7 +115,7 @@ def _filter(given: Any) -> sa.ColumnElement[bool]:
 
 
 def _condition(column: Column, given: Any) -> sa.ColumnElement[bool]:
-    operator = given.get("filter-operator") if isinstance(given, dict) else None
+    operator = str(given.get("filter-operator")) if isinstance(given, dict) else ""
     if operator in _NONE:
         return _NONE[operator](column)
     if operator in _ONE:
