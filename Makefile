@@ -23,6 +23,7 @@ $(INSTALLED): setup.cfg constraints.txt
 		echo "lake_assets needs Python 3.11 or later, and neither $(PYTHON) nor python3 is one: install it (apt-get install python3 python3-venv) or name it with make install PYTHON=/path/to/python." >&2; \
 		exit 1; \
 	fi; \
+	"$$found" packages.py demo || exit 1; \
 	echo "Installing into .venv with $$("$$found" --version); this takes a minute or two, once."; \
 	"$$found" -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -U setuptools wheel
@@ -45,7 +46,12 @@ dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new f
 TESTS ?=
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=50 $(TESTS)
 
-test: $(JARS)  ## the tests, half an hour on two cores
+# Without them, the tests in a browser and those with PostgreSQL are skipped.
+TEST_PACKAGES := .venv/.packages
+$(TEST_PACKAGES): packages.py $(JARS)
+	@.venv/bin/python packages.py test && touch $@ || echo "Going on: the tests that need it are skipped." >&2
+
+test: $(TEST_PACKAGES)  ## the tests, half an hour on two cores
 	$(PYTEST) -m "not long"
 
 test-fast: $(JARS)  ## those that need no Spark, two minutes

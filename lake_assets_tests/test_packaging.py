@@ -170,7 +170,7 @@ def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.C
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    for name in ("Makefile", "setup.cfg", "constraints.txt"):
+    for name in ("Makefile", "setup.cfg", "constraints.txt", "packages.py"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -202,6 +202,45 @@ def test_nothing_is_installed_twice(clone):
     assert any("lake_assets.spark.fetch" in line for line in make(clone, "-n", "demo").stdout.splitlines())
     os.utime(clone / ".venv" / ".installed", (0, 0))
     assert any("pip install" in line for line in make(clone, "-n", "demo").stdout.splitlines())
+
+
+@pytest.fixture
+def installed(clone: Path) -> Path:
+    """A clone with an environment whose Python says what it is asked, and lacks packages where `lacks` is."""
+    (clone / ".venv/bin").mkdir(parents=True)
+    python = clone / ".venv/bin/python"
+    python.write_text('#!/bin/sh\necho "$@"\n[ "$1" != packages.py ] || [ ! -e lacks ]\n')
+    python.chmod(0o755)
+    for stamp in (".installed", ".jars"):
+        (clone / ".venv" / stamp).touch()
+    return clone
+
+
+def test_the_tests_ask_for_their_packages_and_go_on_without_them(installed: Path) -> None:
+    (installed / "lacks").touch()
+    for _ in range(2):
+        done = make(installed, "test")
+        assert done.returncode == 0, done.stderr
+        asked, ran = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+        assert asked == "packages.py test"
+        assert ran.startswith("-m pytest ")
+        assert "Going on: the tests that need it are skipped." in done.stderr
+    (installed / "lacks").unlink()
+    make(installed, "test")
+    assert "packages.py" not in make(installed, "test").stdout, "it is asked once"
+
+
+def test_nothing_is_installed_where_java_cannot_be(clone: Path) -> None:
+    programs = clone / "programs"
+    programs.mkdir()
+    (programs / "python3.11").write_text(
+        '#!/bin/sh\necho "$@" >> asked\nif [ "$1" = packages.py ]; then exit 1; fi\n'
+    )
+    (programs / "python3.11").chmod(0o755)
+    done = make(clone, "demo", path=f"{programs}:/usr/bin:/bin")
+    assert done.returncode != 0
+    assert (clone / "asked").read_text().splitlines()[-1] == "packages.py demo"
+    assert not (clone / ".venv").exists()
 
 
 def test_help_names_every_target(clone):

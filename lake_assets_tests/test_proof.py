@@ -35,10 +35,11 @@ class Repository:
             made.mkdir()
         places = f"DONE := {self.done}\nBROKEN := {self.broken}\nSLOW := {self.slow}\n"
         (self.folder / "Makefile").write_text(places + MAKEFILE)
-        self._git("init", "--quiet")
+        (self.folder / ".gitignore").write_text(".proof/\n")
+        self.git("init", "--quiet")
         self.commit()
 
-    def _git(self, *arguments: str) -> str:
+    def git(self, *arguments: str) -> str:
         author = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
         command = ["git", *author, *arguments]
         return subprocess.run(
@@ -46,12 +47,12 @@ class Repository:
         ).stdout.strip()
 
     def commit(self) -> None:
-        self._git("add", "--all")
-        self._git("commit", "--quiet", "--allow-empty", "--message", "One")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "One")
 
     @property
     def head(self) -> str:
-        return self._git("rev-parse", "HEAD")
+        return self.git("rev-parse", "HEAD")
 
     def command(self, *options: str) -> list[str]:
         own = ("--repository", str(self.folder), "--record", str(self.record), "--seed", "7")
@@ -109,14 +110,23 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
 
 
 def test_another_commit_is_not_proved_by_an_earlier_one(repository: Repository) -> None:
-    assert repository.prove().returncode == 0
+    (repository.broken / "outside").touch()
+    assert repository.prove().returncode == 1
+    first = repository.head
     (repository.folder / "Makefile").write_text((repository.folder / "Makefile").read_text() + "# changed\n")
     repository.prove()
-    assert repository.ran() == [], "what is not committed is not proved, and takes no part"
+    assert repository.ran() == ["outside 300 7"], "what is not committed takes no part"
     repository.commit()
+    (repository.broken / "outside").unlink()
     assert repository.prove().returncode == 0
     assert len(repository.ran()) == STEPS
-    assert {line[2] for line in repository.recorded()[STEPS:]} == {repository.head}
+    assert {line[2] for line in repository.recorded()[-STEPS:]} == {repository.head}
+
+    repository.git("checkout", "--quiet", first)
+    assert repository.prove().returncode == 0
+    assert repository.ran() == ["outside 300 7"], "the others have passed at this commit"
+    clone = repository.folder / ".proof/clone/Makefile"
+    assert "# changed" not in clone.read_text(), "it is not left at the other commit"
 
 
 def test_a_step_that_fails_is_recorded_and_run_again_alone(repository: Repository) -> None:
