@@ -27,9 +27,9 @@ from lake_assets.config.lake_config import (
     GoldConfig,
     LakeConfig,
     SourceConfig,
-    SparkConfig,
 )
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
+from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERG_COLUMNS,

@@ -30,9 +30,9 @@ from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
+from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
-SESSION_ZONE = "spark.sql.session.timeZone"
 _NAME = r"[a-z_][a-z0-9_]*"
 
 
@@ -69,44 +69,6 @@ class CatalogConfig(BaseModel):
         # A REST catalog's `token` or `credential` is such a key: show its name, and hide its value.
         for key, value in super().__repr_args__():
             yield key, SecretStr("hidden") if key in self.properties else value
-
-
-class SparkConfig(Model):
-    mode: Literal["embedded", "connect"] = "embedded"
-    master: str = "local[*]"
-    """The master of a Spark that this machine starts: in the process, or as a Spark Connect server."""
-    remote: str = "sc://localhost:15002"
-    """The address of a Spark Connect server."""
-    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
-
-    @property
-    def address(self) -> str:
-        """`remote` without its parameters: a token may be among them."""
-        return self.remote.partition(";")[0].rstrip("/")
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        # A bucket's access key may be among the settings: show their names, and hide their values.
-        hidden = {"remote": self.address, "conf": dict.fromkeys(self.conf, SecretStr("hidden"))}
-        for key, value in super().__repr_args__():
-            yield key, hidden.get(key or "", value)
-
-    @field_validator("remote")
-    @classmethod
-    def _an_address(cls, value: str) -> str:
-        if not value.startswith("sc://"):
-            raise ValueError("is not the address of a Spark Connect server, such as sc://localhost:15002")
-        return value
-
-    @field_validator("conf")
-    @classmethod
-    def _in_utc(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-        zone = value.get(SESSION_ZONE, "UTC")
-        if zone != "UTC":
-            raise ValueError(
-                f"{SESSION_ZONE} is {zone}: the days of silver's partitions and of the marts are UTC days; remove it, "
-                "and convert where a table is shown"
-            )
-        return value
 
 
 class SourceConfig(Model):

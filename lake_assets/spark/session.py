@@ -29,6 +29,7 @@ from lake_assets.spark.internals.pyspark_private import (
     close,
     close_catalog,
     connect_builder,
+    given_settings,
     has_jvm,
     settle,
     start_jvm,
@@ -245,8 +246,11 @@ def _settings(lake: LakeConfig, fixed: Mapping[str, str], usual: Mapping[str, st
 
 def _new(base: "SparkSession", lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
     session = base.newSession()
-    # If another lake started Spark in this process, its session has other settings.
+    # If another lake, or other code, started Spark in this process, its sessions have other settings.
+    given = given_settings(session)
     for key, value in {**session_conf(lake), **more}.items():
+        if given.get(key) == value:
+            continue
         if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
             session.conf.set(key, value)
     return session

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.aws.secret_references import Value, with_values
+from lake_assets.config.spark import EXACT
 from lake_assets.spark.catalog_conf import spark_catalog_conf, uri
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -47,20 +48,11 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         "spark.master": lake.spark.master,
         "spark.app.name": "lake_assets",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # Timestamps are instants; no result may depend on the machine's zone.
-        "spark.sql.session.timeZone": "UTC",
+        **EXACT,
         # Batches are small: two hundred shuffle partitions would cost more than the work.
         "spark.sql.shuffle.partitions": "4",
-        "spark.sql.ansi.enabled": "true",
-        # This rule would remove a stage without rows from the plan, and the stage's observations with it: a batch whose
-        # rows are all unusable would have no figures.
-        "spark.sql.adaptive.optimizer.excludedRules": (
-            "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-        ),
         # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-        # DMS writes no log of a streaming query beside its files. Spark would look for one at each file of a batch.
-        "spark.sql.streaming.fileStreamSink.ignoreMetadata": "true",
         # Java never compiles a method of more than 8,000 bytes. Beyond that, Spark is faster without whole-stage code.
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # Recording the source line of every expression doubles the time to build a plan.

@@ -14,9 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.config.spark import EXACT
 from lake_assets.silver.table.targets import Tracked
+from lake_assets.spark.settings import ICEBERG, SQLITE_JDBC
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
-from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
+from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 
 COLUMNS = {
     "id": "uuid not null",
@@ -41,7 +43,16 @@ ROWS = (
     f"I,{AT},{TWO},NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,",
 )
 CHANGES = (f"D,2026-03-01 12:00:01,{TWO.lower()}" + ",NULL" * 11,)
+RELOADED = ROWS[0].replace(AT, "2026-03-02 12:00:00.000000").replace(ONE, TWO)
+"""A reload has only this row."""
 UPDATE = f"U,2026-03-01 12:00:02,{ONE}" + ",NULL" * 7 + ",2026-03-01 23:30:00,NULL,NULL,NULL"
+TYPES = [
+    *("string", "string", "string", "decimal(20, 0)", "decimal(38, 10)", "binary", "float", "date"),
+    *("timestamptz", "timestamp", "boolean", "string"),
+]
+"""Iceberg's types of the columns."""
+ODD = {"true": "false", "false": "true", "CORRECTED": "LEGACY", "ANSI": "LEGACY", "EXCEPTION": "LAST_WIN"}
+"""Other values of settings."""
 BEFORE_1582 = datetime(1582, 10, 10, 23, 30, 0, 1, UTC)
 EXPECTED = {
     "id": ONE.lower(),
@@ -115,7 +126,42 @@ def test_neither_the_machines_zone_nor_the_sessions_matters(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.spark
+def test_nothing_depends_on_how_others_started_spark(tmp_path: Path) -> None:
+    """Other code of the process, or a file of defaults, gave Spark settings that change types, values and rows."""
+    found = run_python(
+        "-m", "lake_assets_tests.silver.test_stored_types", tmp_path, "others", timeout=PATIENCE
+    )
+    told = json.loads(output_of(found).splitlines()[-1])
+    assert told == {
+        "types": TYPES,
+        "rows": comparable([EXPECTED]),
+        "reloaded": comparable([EXPECTED | {"id": TWO.lower()}]),
+    }
+
+
+def in_a_spark_of_others(folder: Path) -> dict[str, Any]:
+    """The table after a load and a change, and after a reload that lacks all of its rows and partitions."""
+    odd = {key: ODD.get(value, value) for key, value in EXACT.items()}
+    odd |= {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
+    builder = SparkSession.builder.master("local[1]").config(
+        "spark.jars.packages", f"{ICEBERG},{SQLITE_JDBC}"
+    )
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    others = builder.config("spark.sql.extensions", extensions).config(map={**odd}).getOrCreate()
+    assert others.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
+    bench = filled_lake(folder)
+    types = [str(field.field_type) for field in bench.table().schema().fields]
+    rows = bench.rows()
+    bench.put_text("public/items/LOAD00000001.csv", HEADER, RELOADED)
+    bench.apply()
+    return {"types": types, "rows": rows, "reloaded": bench.rows()}
+
+
 if __name__ == "__main__":
+    if sys.argv[2:] == ["others"]:
+        print(json.dumps(in_a_spark_of_others(Path(sys.argv[1]))))
+        sys.exit()
     here = filled_lake(
         Path(sys.argv[1]), **{"spark.sql.session.timeZone": "Asia/Kolkata", "spark.master": "local[1]"}
     )

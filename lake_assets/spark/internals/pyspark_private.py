@@ -14,6 +14,10 @@ MISSING = (ImportError, AttributeError, TypeError)
 """What an import, or the use of a name, raises in a release that does not have it."""
 
 
+_MARK = "\x00"
+"""Separates settings, whose values may have any printable character."""
+
+
 def has_jvm() -> bool:
     """Whether this process has started its JVM."""
     from pyspark import SparkContext
@@ -89,6 +93,17 @@ def activate(session: Any) -> None:
 
         if isinstance(session, ConnectSession):
             ConnectSession._active_session.session = session
+
+
+def given_settings(session: Any) -> dict[str, str]:
+    """The settings with which an embedded session begins, from a single call of the JVM; the public way takes one for
+    each. Without private names, none."""
+    try:
+        text: str = session._jsparkSession.sessionState().conf().getAllConfs().mkString(_MARK)
+    except MISSING:
+        return {}
+    pairs = (entry[1:-1].partition(",") for entry in text.split(_MARK) if entry)
+    return {key: value for key, _, value in pairs}
 
 
 def close_catalog(session: Any, name: str) -> None:

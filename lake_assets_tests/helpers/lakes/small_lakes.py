@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.config import LakeConfig
-from lake_assets.config.lake_config import SESSION_ZONE
+from lake_assets.config.spark import SESSION_ZONE
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.session import channel
