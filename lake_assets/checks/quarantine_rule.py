@@ -39,7 +39,7 @@ def quarantine_grows_less(
         if len(new) <= limit.most:
             return Outcome(True, sentence, figures)
         figures["newest"] = "\n".join(f"{one.id}: {one.reason}" for one in shown(new[-MOST_SHOWN:], [target]))
-        figures["next_step"] = f"lake-assets quarantine list --table {target.table}"
+        figures["next_step"] = f"lake-assets quarantine list --table {target.argument}"
         return Outcome(False, sentence, figures)
 
     return rule

@@ -54,7 +54,7 @@ def equals_files(
         figures["differences"] = "\n".join(cycle.different.values())
         state = (
             f"{many(different, 'row', 'are')} not what the table's files give. "
-            f"`lake-assets replay {target.table} --slice different` repairs them."
+            f"`lake-assets replay {target.argument} --slice different` repairs them."
         )
         return Outcome(False, state, figures)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from lake_assets.config import Column
+from lake_assets.config import Column, TableName
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def figures_at_source(
 ) -> dict[int, Figures]:
     """By slice, the figures of the table `schema.table` in the source database; without `slices`, of all rows as slice
     0. `condition`: the rows that count, in the database's SQL."""
-    schema, _, name = table.partition(".")
+    schema, name = TableName.parse(table)
     length = getattr(sa.func, LENGTH.get(connection.dialect.name, "char_length"))
     of: dict[str, sa.ColumnElement[Any]] = {"count(*)": sa.func.count()}
     for column in columns:

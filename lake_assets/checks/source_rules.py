@@ -93,7 +93,7 @@ def _outcome(
         f"{many(len(differs), 'slice', 'differ')} from {rows_at_source(target)} in the source, which did not change "
         f"meanwhile. {filtered}"
         "If changes take longer than checks.source_patience to arrive, raise it; otherwise "
-        f"`lake-assets rebuild {target.table} --check` compares the table with its files."
+        f"`lake-assets rebuild {target.argument} --check` compares the table with its files."
     )
     return Outcome(False, state, figures)
 

@@ -390,5 +390,6 @@ def _key_text(keys: Keys) -> str:
         elif re.fullmatch(r"[A-Za-z_][\w-]*", key):
             text += f".{key}" if text else key
         else:
-            text += f'["{key}"]'
+            quote = "'" if '"' in key else '"'
+            text += f"[{quote}{key}{quote}]"
     return text

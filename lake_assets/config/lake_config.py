@@ -31,6 +31,7 @@ from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.spark import SparkConfig
+from lake_assets.config.table_name import TableName, table_mistake
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
 _NAME = r"[a-z_][a-z0-9_]*"
@@ -101,6 +102,10 @@ class SourceConfig(Model):
         config = self.tables[table]
         dms = self.dms.model_copy(update=config.dms) if config.dms else self.dms
         return dms if when is None else config.settings_in(config.era(when), dms)
+
+    def silver_name(self, table: str) -> str:
+        """The name of a table (`schema.table`) in bronze and silver."""
+        return self.tables[table].name or TableName.parse(table).silver
 
     def task(self, table: str) -> DmsTask | None:
         """The replication task that writes a table's files."""
@@ -195,12 +200,12 @@ class SourceConfig(Model):
         silver_names: dict[str, str] = {}
         folded: dict[str, str] = {}
         for name, table in self.tables.items():
-            if name.count(".") != 1 or not all(name.split(".")):
-                yield name, f"is not schema.table, as in public.{name.rsplit('.', 1)[-1] or 'trips'}"
+            if (wrong := table_mistake(name)) is not None:
+                yield name, wrong
                 continue
             if self.ignore_case and (other := folded.setdefault(name.casefold(), name)) != name:
                 yield name, f"differs from {other} only by case, which ignore_case: true does not distinguish"
-            silver = table.name or name.split(".")[1].lower()
+            silver = self.silver_name(name)
             if not re.fullmatch(_NAME, silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
             for shape in (silver, *(silver + FURTHER_SHAPES.get(further, "") for further in table.also)):

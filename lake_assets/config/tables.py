@@ -188,7 +188,7 @@ class TableConfig(Model):
     columns: Columns
     primary_key: tuple[str, ...] = ()
     name: str | None = None
-    """Name of the silver table; by default, the source table's name."""
+    """Name of the silver table; by default, the source table's name in lower case, with `_` for a dot."""
     mode: Mode = Mode.CURRENT
     also: tuple[Mode, ...] = ()
     partition_by: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
-from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.config import LakeConfig, SourceConfig, TableName
 from lake_assets.demo.compare import TableComparison, compare_with_source
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.written_files import WrittenFiles
@@ -155,7 +155,7 @@ def compare(lake: Lake, source: DemoSource) -> list[TableComparison]:
 def source_masks(lake: LakeConfig) -> SourceMasks:
     """The masks of the demonstration's tables in lake.yaml, for the comparison."""
     by_table = {
-        name.split(".")[1]: {column: mask.value for column, mask in table.mask.items()}
+        TableName.parse(name).table: {column: mask.value for column, mask in table.mask.items()}
         for name, table in lake.sources[SOURCE].tables.items()
     }
     salt = lake.masking.salt

@@ -7,7 +7,7 @@ Here: names, quoting, and a comment for each decision that is left to the user. 
 import re
 from collections.abc import Iterator, Sequence
 
-from lake_assets.config import UNDECIDED
+from lake_assets.config import UNDECIDED, table_text
 from lake_assets.schema.spelling import key, listed, value
 from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable
 
@@ -70,7 +70,7 @@ def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
     """The decisions that the user has to make before the file is valid, a sentence each."""
     found = []
     for table in tables:
-        place = f"{table.schema}.{table.name}"
+        place = table_text(table.schema, table.name)
         if not table.primary_key:
             found.append(f"{place} has no primary key: declare one, or its mode")
         found += [
@@ -80,7 +80,7 @@ def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
 
 
 def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iterator[str]:
-    yield f"      {key(f'{table.schema}.{table.name}')}:"
+    yield f"      {key(table_text(table.schema, table.name))}:"
     if (name := names[table.schema, table.name]) is not None:
         yield f"        name: {name}"
     if table.primary_key:

@@ -5,6 +5,7 @@ Here: applying lake.yaml's rules to the columns of files, before a contract is r
 """
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -72,7 +73,7 @@ def refuse_names(
             name,
             f"{origin} has {' and '.join(wrong)}.",
             f"Add to {name} in lake.yaml {' and '.join(lines)} to have the data under such a name, or "
-            f"`ignore: {listed(gone)}` to leave it out. Then run `lake-assets sync --table {name}`.",
+            f"`ignore: {listed(gone)}` to leave it out. Then run `lake-assets sync --table {shlex.quote(name)}`.",
         )
 
 

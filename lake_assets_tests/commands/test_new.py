@@ -164,7 +164,7 @@ def test_the_test_of_a_table_reads_its_newest_files(project: Path) -> None:
         (["mart", "Orders-Daily", "--table", "orders"], "must be lower case letters"),
         (["mart", "m", "--table", "order"], "no table order; it has orders, kinds"),
         (["mart", "taken", "--table", "orders"], "taken.py exists and is not overwritten"),
-        (["table", "orders"], "must be schema.table"),
+        (["table", "orders"], "The table orders is not schema.table"),
         (["table", "public.orders"], "has public.orders already"),
         (["table", "public.x", "--source", "shops"], "no source shops; it has shop"),
         (["source", "shop", "--table", "a.b"], "has a source shop already"),

@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import unquote_plus
 from zoneinfo import ZoneInfo
 
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, table_text
 
 _EXTENSION = r"\.(?P<format>csv|parquet|jsonl?)(?P<gzip>\.gz)?"
 # A segment of a parallel load without its own folder, as from MongoDB, has the segment in the file name.
@@ -67,7 +67,7 @@ class DataFile:
 
     @property
     def qualified_table(self) -> str:
-        return f"{self.schema}.{self.table}"
+        return table_text(self.schema, self.table)
 
 
 @dataclass(frozen=True, slots=True)

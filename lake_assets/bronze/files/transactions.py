@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from lake_assets.bronze.files.content import UnreadableFile, chunks
 from lake_assets.bronze.files.inspect import NamedFile, commit_time
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, table_text
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.words import many
 
@@ -76,13 +76,13 @@ def inspect_transactions(
         raise UnreadableFile(file.key, f"row {row} is not UTF-8 ({error.reason})") from error
     except _Damaged as reason:
         raise UnreadableFile(file.key, f"row {row + reason.after} {reason}") from reason
-    return {f"{_text(schema)}.{_text(table)}": share for (table, schema), share in found.items()}
+    return {table_text(_text(schema), _text(table)): share for (table, schema), share in found.items()}
 
 
 def table_of(record: bytes, dms: DmsSettings) -> str | None:
     """The `schema.table` of a record of a file that `inspect_transactions` could read; None for an empty line."""
     fields = _leading(record.removesuffix(b"\n"), dms)
-    return f"{_text(fields[2])}.{_text(fields[1])}" if len(fields) >= len(LEADING) else None
+    return table_text(_text(fields[2]), _text(fields[1])) if len(fields) >= len(LEADING) else None
 
 
 class _UnknownTable(Exception):
@@ -171,11 +171,11 @@ def _checked_name(name: tuple[bytes, bytes], tables: Collection[str]) -> bool:
     """Whether lake.yaml names the table. Raises _UnknownTable for what cannot be a table's name, without quoting it:
     in a garbled row, it is the value of a column, which may be masked."""
     table, schema = (_text(part) for part in name)
-    if f"{schema}.{table}" in tables:
+    if table_text(schema, table) in tables:
         return True
     if not table or not schema:
         raise _UnknownTable(f"its {'schema' if table else 'table'} is empty")
-    if f"{table}.{schema}" in tables:
+    if table_text(table, schema) in tables:
         raise _UnknownTable(f"{table} is the schema and {schema} the table in lake.yaml")
     if _DATE.match(table) or _DATE.match(schema):
         raise _UnknownTable("a time is in the place of its table or its schema")

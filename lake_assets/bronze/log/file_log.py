@@ -29,6 +29,7 @@ from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs
 from lake_assets.bronze.log.known import content_of
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.config import TableName
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
@@ -123,7 +124,7 @@ class FileLog:
             wanted &= LessThanOrEqual(term=Reference("offset"), value=literal(upto))
         equal = {"source": source}
         if table is not None:
-            equal["schema"], _, equal["table"] = table.partition(".")
+            equal["schema"], equal["table"] = TableName.parse(table)
         for column, value in equal.items():
             if value is not None:
                 wanted &= EqualTo(term=Reference(column), value=literal(value))

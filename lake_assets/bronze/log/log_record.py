@@ -28,6 +28,7 @@ from pyiceberg.types import (
 
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
+from lake_assets.config import table_text
 from lake_assets.iceberg.file_io.table_rows import values
 from lake_assets.storage.stored_object import StoredObject
 
@@ -82,7 +83,7 @@ class NewFile(FileInspection):
 
     @property
     def qualified_table(self) -> str:
-        return f"{self.schema}.{self.table}"
+        return table_text(self.schema, self.table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.reader.text_rows import csv_options, field_names, place, width_fault, width_faults
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, TableName
 
 
 def table_rows(
@@ -31,7 +31,7 @@ def table_rows(
     `text_rows.regular_csv`; the layout has neither TABLE nor SCHEMA. `among`: for a file with several layouts, returns
     the rows of this layout."""
     options = csv_options(dms)
-    schema, _, table = name.partition(".")
+    schema, table = TableName.parse(name)
     reader = spark.read.schema("_op string, _table string, _schema string, _corrupt string")
     records = (
         reader.options(**options)

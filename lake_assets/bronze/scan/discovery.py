@@ -268,7 +268,7 @@ def unlogged_parts(
     read so far. Raises StoreError."""
     folders, known = TableFolders(source), Known.of(logged)
     epoch = max(part.epoch for part in parts)
-    prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
+    prefixes = {folder.prefix for part in parts if (folder := folder_of(part.key))}
     listed = {obj.key: obj for prefix in sorted(prefixes) for obj in store.list(prefix)}
     absent = known.newest.keys() - listed.keys()
     found = []
@@ -328,7 +328,7 @@ def _is_unlogged(
 def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
     folder = folder_of(vanished.files[0].key)
     known = {file.key for file in vanished.files}
-    return any(obj.key in known for obj in store.list("/".join(folder or ()) + "/"))
+    return any(obj.key in known for obj in store.list(folder.prefix if folder else "/"))
 
 
 def _is_settled(

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile
 from lake_assets.bronze.scan.table_folders import folder_of
-from lake_assets.config import SourceConfig
+from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 PAGE = 1000
@@ -67,7 +67,7 @@ class Listing:
         self._head = 0
         self._known = 0
         # For tables without a file yet, the folders that DMS will create.
-        self._tails = {f"{table.replace('.', '/', 1)}/": _Tail() for table in source.tables}
+        self._tails = {TableName.parse(table).prefix: _Tail() for table in source.tables}
         if source.dms.preserve_transactions and source.dms.cdc_path:
             self._tails[f"{source.dms.cdc_path}/"] = _Tail()
         self._rotation: deque[str] = deque()
@@ -176,4 +176,4 @@ def _prefix(record: LoggedFile) -> str:
 
 def _folder(key: str) -> str | None:
     folder = folder_of(key)
-    return f"{folder[0]}/{folder[1]}/" if folder is not None else None
+    return folder.prefix if folder is not None else None

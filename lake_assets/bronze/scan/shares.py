@@ -19,7 +19,7 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import TransactionFile, UnknownKey
 from lake_assets.bronze.files.transactions import Share, inspect_transactions
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, TableName
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
 NO_TABLE = "."
@@ -37,7 +37,7 @@ def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
 def unnamed_tables(shares: Collection[str], tables: Collection[str]) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
     unnamed = {table for table in shares if table not in tables and table != NO_TABLE}
-    return {table for table in unnamed if not table.partition(".")[2].lower().startswith("awsdms_")}
+    return {table for table in unnamed if not TableName.parse(table).table.lower().startswith("awsdms_")}
 
 
 def find_shares(
@@ -70,7 +70,7 @@ def find_shares(
         rows = {**{table: Share() for table in sorted(expected)}, **found} or {NO_TABLE: Share()}
     shares = []
     for name, share in rows.items():
-        schema, _, table = name.partition(".")
+        schema, table = TableName.parse(name)
         inspection = FileInspection(share.rows, None, share.first_commit_ts) if share else FileInspection()
         shares.append(NewFile.of(obj, file, version, inspection, schema=schema, table=table))
     return shares

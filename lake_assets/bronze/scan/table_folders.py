@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from lake_assets.bronze.files.keys import DataFile, IgnoredKey, TransactionFile, UnknownKey, parse_key
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import SourceConfig
+from lake_assets.config import SourceConfig, TableName
 
-Folder = tuple[str, str]
+Folder = TableName
 """Schema and table, spelled as in the key."""
 
 
@@ -47,14 +47,14 @@ class TableFolders:
             return UnconfiguredKey(key, parsed.qualified_table)
         if table == parsed.qualified_table:
             return parsed
-        schema, _, name = table.partition(".")
+        schema, name = TableName.parse(table)
         return replace(parsed, schema=schema, table=name)
 
     def _table(self, key: str) -> str | None:
         """The configured table (`schema.table`) whose folder the key is in."""
         if (folder := folder_of(key)) is None:
             return None
-        name = ".".join(folder)
+        name = str(folder)
         if name in self._settings:
             return name
         return self._folded.get(name.casefold()) if self._source.ignore_case else None
@@ -67,7 +67,7 @@ class TableFolders:
 def folder_of(key: str) -> Folder | None:
     """The folder of a table's files: the first two parts of a key that has more."""
     parts = key.split("/", 2)
-    return (parts[0], parts[1]) if len(parts) == 3 else None
+    return TableName(parts[0], parts[1]) if len(parts) == 3 else None
 
 
 def logged_folders(files: Iterable[LoggedFile]) -> dict[str, set[Folder]]:
@@ -76,7 +76,7 @@ def logged_folders(files: Iterable[LoggedFile]) -> dict[str, set[Folder]]:
     for file in files:
         folder = folder_of(file.key)
         # A file of several tables is in no table's folder.
-        if folder and ".".join(folder).casefold() == file.qualified_table.casefold():
+        if folder and str(folder).casefold() == file.qualified_table.casefold():
             found.setdefault(file.qualified_table, set()).add(folder)
     return found
 
@@ -113,7 +113,7 @@ def mixed_folders(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]])
 def _owner(table: str, found: set[Folder], logged: set[Folder]) -> set[Folder] | None:
     if logged:
         return logged
-    exact = {folder for folder in found if ".".join(folder) == table}
+    exact = {folder for folder in found if str(folder) == table}
     if exact or len(found) == 1:
         return exact or found
     return None

@@ -21,6 +21,7 @@ from enum import StrEnum
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.scan.table_folders import folder_of
+from lake_assets.config import TableName
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.words import many
 
@@ -87,7 +88,7 @@ def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[Logge
 def folder(key: str) -> str:
     """The folder of the file's table, else the file's own folder; ends with a slash."""
     table = folder_of(key)
-    return "/".join(table) + "/" if table is not None else key[: key.rfind("/") + 1]
+    return table.prefix if table is not None else key[: key.rfind("/") + 1]
 
 
 def vanished_tables(
@@ -138,12 +139,12 @@ def _why_unconfirmed(
 def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
     """The log's record of vanished files; `seen_at` is the time of the listing."""
     first = vanished.files[0]
-    folder = folder_of(first.key) or (first.schema, first.table)
+    folder = folder_of(first.key) or TableName(first.schema, first.table)
     moment = seen_at.astimezone(UTC)
     return NewFile(
         schema=first.schema,
         table=first.table,
-        key="/".join(folder) + "/",
+        key=folder.prefix,
         version=moment.isoformat(),
         kind=FileKind.VANISHED,
         format="none",

@@ -30,13 +30,14 @@ def decide(
     load; `began` is its start (UTC), which is needed if the parts' own timestamps do not show it. Otherwise they become
     parts of the load that they were logged with. The decision is in the file log, so a rebuild repeats it. Returns the
     records. Raises LakeError if no part is ambiguous."""
-    targets = [t for t in lake.targets if t.table == table and source in (None, t.source)]
+    targets = [t for t in lake.targets if t.is_called(table) and source in (None, t.source)]
     sources = sorted({target.source for target in targets})
     if len(sources) > 1:
         raise LakeError(f"{table} is a table of {' and '.join(sources)}: name one with --source.")
     if not sources:
         raise LakeError(f"lake.yaml has no table {table}.")
     log = lake.runtime.file_log
+    table = targets[0].table
     logged = log.files(sources[0], table)
     for target in targets:
         position = read_position(load_table(lake.runtime.catalog, target.identifier))
@@ -109,7 +110,7 @@ def _rewritten(
     paths = {part.path for part in parts}
     last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.path not in paths])
     store = lake.runtime.store(target.source)
-    prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
+    prefixes = {folder.prefix for part in parts if (folder := folder_of(part.key))}
     written = {obj.key: obj.last_modified for prefix in prefixes for obj in store.list(prefix)}
     begun = min(part.last_modified for part in parts)
     for file in last:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
+from lake_assets.config import is_called
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime
@@ -22,7 +23,9 @@ def chosen(
     """The quarantined rows (with `every`, released and discarded ones too) of a table (`schema.table`, or the silver
     table's name), with these ids or beginnings of ids. Raises LakeError for an id of no row, or of several."""
     rows = runtime.quarantine.all() if every else runtime.quarantine.open()
-    rows = [held for held in rows if table is None or table in (held.table, held.silver_table)]
+    rows = [
+        held for held in rows if table is None or table == held.silver_table or is_called(held.table, table)
+    ]
     if not ids:
         return rows
     found = []

@@ -17,6 +17,7 @@ from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
 from lake_assets.bronze.log.file_log import TABLE, LoggedFile, NewFile
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.bronze.scan.table_folders import TableFolders
+from lake_assets.config import TableName
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import load_table
@@ -176,11 +177,11 @@ def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
 
 
 def _placeholder(table: str, marks: Sequence[LogMark]) -> NewFile:
-    schema, _, name = table.partition(".")
+    placed = TableName.parse(table)
     return NewFile(
-        schema=schema,
-        table=name,
-        key=f"{schema}/{name}/{LOST}",
+        schema=placed.schema,
+        table=placed.table,
+        key=placed.prefix + LOST,
         version=marks[0].log_id,
         kind=FileKind.CDC,
         format="csv",

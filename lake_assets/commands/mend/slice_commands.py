@@ -40,7 +40,7 @@ def compare_slices(lake: "Lake", targets: "Sequence[Target]", named: str) -> int
         typer.echo(f"{line}: {many(number, 'row', 'differ')} from its files")
         for one in compared.different:
             typer.echo(after.different[one])
-        typer.echo(f"Next step: lake-assets replay {target.table} --slice different")
+        typer.echo(f"Next step: lake-assets replay {target.argument} --slice different")
     return code
 
 

@@ -12,7 +12,7 @@ from string import Template
 
 from lake_assets.commands.setup.new_mart import new_mart
 from lake_assets.commands.setup.yaml_insert import with_entry
-from lake_assets.config import UNDECIDED
+from lake_assets.config import UNDECIDED, TableName, table_mistake
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
 from lake_assets.onboarding.lake_yaml_text import source_lines, table_lines
@@ -104,16 +104,16 @@ def _require_name(name: str) -> None:
 
 def _target(lake: Lake, table: str) -> Target:
     for target in lake.targets:
-        if table in (target.name, target.table, target.identifier):
+        if target.is_called(table):
             return target
     known = ", ".join(target.name for target in lake.targets)
     raise LakeError(f"lake.yaml has no table {table}; it has {known}.")
 
 
 def _table(name: str, address: str | None, secrets: Secrets) -> SourceTable:
-    schema, dot, table = name.partition(".")
-    if not (schema and dot and table):
-        raise LakeError(f"{name} must be schema.table, as the source names it.")
+    if (wrong := table_mistake(name)) is not None:
+        raise LakeError(f"The table {name} {wrong}.")
+    schema, table = TableName.parse(name)
     if address is None:
         undecided = SourceColumn("id", Declared(UNDECIDED, "list all columns of the table"), required=True)
         return SourceTable(schema, table, (undecided,), ("id",))

@@ -30,7 +30,7 @@ class PlannedSchema:
 def plan(lake: Lake, tables: Sequence[str] = ()) -> list[PlannedSchema]:
     """Every silver table whose columns would change, or which a change would stop; with `tables` (`schema.table`), only
     the silver tables of these source tables. Reads the lake only; does not list the bucket."""
-    targets = [target for target in lake.targets if not tables or target.table in tables]
+    targets = [target for target in lake.targets if not tables or any(map(target.is_called, tables))]
     found = [_plan(lake, state) for state in table_states(lake.runtime, targets, datetime.now(UTC))]
     return [planned for planned in found if planned.changes or planned.stops]
 

@@ -17,7 +17,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.table_folders import TableFolders
 from lake_assets.commands.setup.schema_plan import plan
-from lake_assets.config import SourceConfig, TableConfig, did_you_mean
+from lake_assets.config import SourceConfig, TableConfig, TableName, did_you_mean
 from lake_assets.config.config_file import Keys, mistakes_of
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import TableStopped
@@ -207,7 +207,7 @@ def _newest_in_bucket(lake: Lake, name: str, table: str) -> list[LoggedFile]:
     """The newest full-load file and the newest CDC file of the table, as the log would record them."""
     source, store = lake.config.sources[name], lake.runtime.store(name)
     folders, found = TableFolders(source), dict[FileKind, tuple[StoredObject, DataFile]]()
-    for obj in islice(store.list(table.replace(".", "/") + "/"), MOST_LISTED):
+    for obj in islice(store.list(TableName.parse(table).prefix), MOST_LISTED):
         parsed = folders.parse(obj.key)
         if isinstance(parsed, DataFile) and parsed.qualified_table == table and obj.size <= MOST_BYTES:
             found[parsed.kind] = (obj, parsed)

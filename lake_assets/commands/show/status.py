@@ -164,4 +164,4 @@ def _reason(config: LakeConfig, state: TableState) -> str | None:
 
 def _try_again(lake: Lake, state: TableState) -> str:
     source = f"--source {state.target.source} " if len(lake.config.sources) > 1 else ""
-    return f"To try again: lake-assets sync {source}--table {state.target.table}"
+    return f"To try again: lake-assets sync {source}--table {state.target.argument}"

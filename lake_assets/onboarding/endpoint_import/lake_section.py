@@ -20,7 +20,7 @@ from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft, ta
 from lake_assets.onboarding.endpoint_import.task_settings import task_settings
 
 _DEFAULTS = DmsSettings().model_dump()
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\"/-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WIDTH = 111

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lake_assets.config import UNDECIDED
+from lake_assets.config import UNDECIDED, table_text
 from lake_assets.onboarding.endpoint_import.row_filters import source_filter
 from lake_assets.onboarding.endpoint_import.task_settings import lob_mode
 
@@ -33,7 +33,7 @@ class TableDraft:
     @property
     def name(self) -> str:
         """`schema.table`, as the folders are called."""
-        return f"{self.schema}.{self.table}"
+        return table_text(self.schema, self.table)
 
 
 def table_drafts(rules: Sequence[Rule], engine: str | None = None) -> list[TableDraft]:

@@ -166,7 +166,7 @@ def quarantine_evaluation(target: Target, held: Sequence[Quarantined]) -> dg.Ass
     if held:
         (newest,) = shown(held[-1:], [target])
         metadata["newest"] = f"{newest.id}: {newest.reason}"
-        metadata["next_step"] = f"lake-assets quarantine list --table {target.table}"
+        metadata["next_step"] = f"lake-assets quarantine list --table {target.argument}"
     return _evaluation(target, QUARANTINE, not held, metadata, severity=dg.AssetCheckSeverity.WARN)
 
 

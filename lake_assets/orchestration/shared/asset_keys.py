@@ -5,14 +5,9 @@ import dagster as dg
 from lake_assets.config import SourceConfig
 
 
-def silver_name(source: SourceConfig, table: str) -> str:
-    """The name of a source table in bronze and silver."""
-    return source.tables[table].name or table.split(".")[1].lower()
-
-
 def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
     """The bronze asset of a source table (`schema.table`)."""
-    return dg.AssetKey(["bronze", source_name, silver_name(source, table)])
+    return dg.AssetKey(["bronze", source_name, source.silver_name(table)])
 
 
 def table_identifier(key: dg.AssetKey) -> str:

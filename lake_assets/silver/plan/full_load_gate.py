@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import FullLoadComplete
+from lake_assets.config import FullLoadComplete, TableName, table_text
 from lake_assets.words import does, many
 
 if TYPE_CHECKING:
@@ -86,6 +86,6 @@ def _table_problem(own: "TableLoad", table: str, parts: Sequence[LoggedFile]) ->
 
 def _table_load(report: "TaskReport", table: str) -> "TableLoad | None":
     """The table's entry in the report; a mapping may have changed the case of its name."""
-    exact = report.tables.get((table.partition(".")[0], table.partition(".")[2]))
-    alike = [load for name, load in report.tables.items() if ".".join(name).casefold() == table.casefold()]
+    exact = report.tables.get(TableName.parse(table))
+    alike = [load for name, load in report.tables.items() if table_text(*name).casefold() == table.casefold()]
     return exact or (alike[0] if len(alike) == 1 else None)

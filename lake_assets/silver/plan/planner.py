@@ -4,6 +4,7 @@ Here: full load or CDC, which files, the batch of a table whose files have vanis
 complete (`full_load_gate.py`), ambiguous LOAD files (`ambiguous_parts.py`), the consistent cut (`cut.py`).
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -306,7 +307,7 @@ def _undecided(
     ambiguity = ambiguous_parts(files, epoch, position, task_start=task_start)
     if ambiguity is None or (policy.when == "immediately" and ambiguity.came_late):
         return None
-    table = ambiguity.parts[0].qualified_table
+    table = shlex.quote(ambiguity.parts[0].qualified_table)
     return Stop(
         ambiguity.reason,
         f"Run `lake-assets full-load {table} --reload` if DMS has loaded the table again, or "

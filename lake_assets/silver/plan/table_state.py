@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.config import LakeConfig
+from lake_assets.config import LakeConfig, TableName
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
@@ -124,11 +124,11 @@ def _state(
 
 def _expected(lake: LakeConfig, target: Target) -> str:
     source = lake.sources[target.source]
-    location, folder = source.location.rstrip("/"), target.table.replace(".", "/")
+    location, folder = source.location.rstrip("/"), TableName.parse(target.table).prefix
     cdc_path = (source.dms.cdc_path or "").strip("/") if source.dms.preserve_transactions else ""
     nor = f", nor a row of it under {location}/{cdc_path}/" if cdc_path else ""
     return (
-        f"no DMS files under {location}/{folder}/ yet{nor}; if DMS has written some, compare that folder with the "
+        f"no DMS files under {location}/{folder} yet{nor}; if DMS has written some, compare that folder with the "
         "table's name in lake.yaml"
     )
 

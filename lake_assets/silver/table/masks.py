@@ -51,8 +51,8 @@ def other_masks(target: Target, position: Position, contracts: Contracts) -> Tab
     return TableStopped(
         target.table,
         f"{target.identifier}: {'; '.join(found)}.",
-        f"Run `lake-assets rebuild {target.table}` to compute the table again with the masks of lake.yaml, or set them "
-        "back.",
+        f"Run `lake-assets rebuild {target.argument}` to compute the table again with the masks of lake.yaml, or set "
+        "them back.",
     )
 
 

@@ -19,6 +19,6 @@ def unapplied_partitions(target: Target, table: Table | None) -> str | None:
     if has == wanted:
         state = f"has files from before it was partitioned by {wanted}"
     return (
-        f"{target.identifier} {state}: run `lake-assets maintain --source {target.source} --table {target.table}`, "
+        f"{target.identifier} {state}: run `lake-assets maintain --source {target.source} --table {target.argument}`, "
         "which rewrites its files."
     )

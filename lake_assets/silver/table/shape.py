@@ -31,7 +31,7 @@ def refuse_other_shape(target: Target, table: Table | None) -> None:
     raise TableStopped(
         target.table,
         f"{target.identifier} was made with mode: {_shape(target, table)}, and lake.yaml says {target.mode}.",
-        f"Run `lake-assets rebuild {target.table}` to have it built in the new mode from its files, or set the mode "
+        f"Run `lake-assets rebuild {target.argument}` to have it built in the new mode from its files, or set the mode "
         "back.",
     )
 

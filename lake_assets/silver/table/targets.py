@@ -3,6 +3,7 @@
 Here: names and contract of each silver table. Not here: its state, or how it is written.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from lake_assets.config import (
     SchemaChanges,
     SourceConfig,
     TableConfig,
+    is_called,
 )
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.table.change_events import key_columns
@@ -77,7 +79,12 @@ class Target:
     def is_called(self, name: str) -> bool:
         """Whether a user's name for a table means this one: `schema.table` of the source, or the silver table's name,
         with or without its namespace."""
-        return name in (self.table, self.name, self.identifier)
+        return name in (self.name, self.identifier) or is_called(self.table, name)
+
+    @property
+    def argument(self) -> str:
+        """The source table's name as an argument of a command, quoted for the shell."""
+        return shlex.quote(self.table)
 
     @property
     def asset_key(self) -> tuple[str, str, str]:
@@ -166,7 +173,7 @@ def source_targets(
     wanted = tracked or {}
     targets = []
     for table, config in source.tables.items():
-        base = config.name or table.split(".")[1].lower()
+        base = source.silver_name(table)
         for shape in (config.mode, *config.also):
             silver = base if shape is config.mode else base + FURTHER_SHAPES[shape]
             targets.append(

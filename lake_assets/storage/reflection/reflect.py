@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import DOMAIN
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
+from lake_assets.config import TableName
 from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.database_connection import SourceError, backend_name, connected
 from lake_assets.storage.reflection import mysql, oracle, postgresql, sql_server
@@ -88,7 +89,7 @@ def read_tables(
 def read_table(address: str, name: str, secrets: Secrets) -> SourceTable | None:
     """The table `schema.table`, in the source's spelling; None without one. `address` and `secrets` as in
     `read_tables`. Raises SourceError and SecretUnavailable."""
-    schema, _, table = name.partition(".")
+    schema, table = TableName.parse(name)
     with connected(address, secrets) as engine:
         inspector = sa.inspect(engine)
         if engine.dialect.requires_name_normalize:

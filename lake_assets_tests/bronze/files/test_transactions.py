@@ -192,6 +192,10 @@ def test_rubbish_does_not_flood_the_log(inspect: Any) -> None:
         inspect(names)
 
 
+def _named(schema: str, table: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' if "." in part else part for part in (schema, table))
+
+
 def test_of_damaged_files_nothing_is_lost_and_nothing_made_up(inspect: Any) -> None:
     """Whatever happened to a file: it is unreadable, or each row is counted for the table that another parser sees."""
     rng = Random(5)
@@ -204,6 +208,6 @@ def test_of_damaged_files_nothing_is_lost_and_nothing_made_up(inspect: Any) -> N
             continue
         readable += 1
         text = io.StringIO(content.decode(), newline="")
-        expected = Counter(f"{row[2]}.{row[1]}" for row in csv.reader(text, strict=True) if row)
+        expected = Counter(_named(row[2], row[1]) for row in csv.reader(text, strict=True) if row)
         assert found == expected, content
     assert 500 < readable < 1800

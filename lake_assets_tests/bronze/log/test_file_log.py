@@ -114,7 +114,7 @@ def test_reading_a_part(log, open_catalog, load, cdc, warm):
     assert offsets("a", "public.trips", after=2) == [3, 7]
     assert offsets("a", "public.trips", after=1, upto=3) == [2, 3]
     assert offsets(upto=2) == [1, 2]
-    assert offsets(after=7) == offsets(upto=0) == offsets(table="trips") == offsets("c") == []
+    assert offsets(after=7) == offsets(upto=0) == offsets(table="public.none") == offsets("c") == []
 
 
 def test_a_reader_sees_what_others_append(open_catalog, load):

@@ -4,6 +4,7 @@ Here: files, their names, CSV and Parquet. Not here: the table that they give (`
 package, so that a mistake in both cannot cancel out.
 """
 
+import csv
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +57,17 @@ class DmsFile:
         return DmsFile(self.key, tuple(row for row in self.rows if row[TABLE] == table))
 
 
+def parts_of(table: str) -> tuple[str, str]:
+    """Schema and table of `schema.table`; a part with a dot is quoted."""
+    schema, name = next(csv.reader([table], delimiter="."))
+    return schema, name
+
+
+def folder_of(table: str) -> str:
+    """`schema/table`."""
+    return "/".join(parts_of(table))
+
+
 def load_file(
     table: str, rows: Iterable[Row], part: int = 1, at: datetime = NOON, extension: str = "csv"
 ) -> DmsFile:
@@ -64,13 +76,13 @@ def load_file(
         {"Op": "I", "commit_ts": at + timedelta(milliseconds=number), **row}
         for number, row in enumerate(rows)
     )
-    return DmsFile(f"{table.replace('.', '/')}/LOAD{part:08X}.{extension}", stamped)
+    return DmsFile(f"{folder_of(table)}/LOAD{part:08X}.{extension}", stamped)
 
 
 def cdc_file(table: str, flushed: datetime, rows: Iterable[Row], extension: str = "csv") -> DmsFile:
     """Changes, in the order in which they happened."""
     stamp = f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}"
-    return DmsFile(f"{table.replace('.', '/')}/{stamp}.{extension}", tuple(rows))
+    return DmsFile(f"{folder_of(table)}/{stamp}.{extension}", tuple(rows))
 
 
 def transaction_file(
@@ -161,7 +173,7 @@ def transactions_csv(
     what a file of the row's own table has after the Op."""
     lines = []
     for row in file.rows:
-        schema, _, table = row[TABLE].partition(".")
+        schema, table = parts_of(row[TABLE])
         _, *names = columns_of(file, *tables[row[TABLE]], dms)
         leading = [row["Op"], _quoted(table, dms), _quoted(schema, dms)]
         lines.append(",".join([*leading, *(_field(row.get(name), name, dms) for name in names)]))

@@ -25,6 +25,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     DmsFile,
     csv_bytes,
     parquet_bytes,
+    parts_of,
     put,
     transactions_csv,
 )
@@ -115,7 +116,7 @@ class Bench:
 
     def _table(self, file: DmsFile) -> str:
         schema, table, *_ = file.key.split("/")
-        return f"{schema}.{table}"
+        return next(name for name in self.tables if parts_of(name) == (schema, table))
 
     def files(self, table: str) -> list[DmsFile]:
         """The objects of a table in the bucket."""
