@@ -30,7 +30,6 @@ from lake_assets.config.lake_config import (
 )
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.spark import SparkConfig
-from lake_assets.config.table_name import TableName, is_called, table_mistake, table_text
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERG_COLUMNS,
@@ -44,3 +43,4 @@ from lake_assets.config.tables import (
     TableConfig,
     name_mistake,
 )
+from lake_assets.table_name import TableName, is_called, table_mistake, table_text

@@ -31,8 +31,8 @@ from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.spark import SparkConfig
-from lake_assets.config.table_name import TableName, table_mistake
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
+from lake_assets.table_name import TableName, table_mistake
 
 _NAME = r"[a-z_][a-z0-9_]*"
 
