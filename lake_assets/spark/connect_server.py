@@ -20,7 +20,7 @@ from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import LakeError
 from lake_assets.spark.connect_token import drop_token, keep_token
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
-from lake_assets.spark.properties import properties_file
+from lake_assets.spark.properties import java_environment, properties_file
 from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
 from lake_assets.spark.settings import filled, spark_conf
 from lake_assets.storage.aws_client import Aws
@@ -98,7 +98,11 @@ class ConnectServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES},
+                env={
+                    name: value
+                    for name, value in java_environment(os.environ).items()
+                    if name not in CLIENT_VARIABLES
+                },
                 start_new_session=True,
             )
             self._pid_file.write_text(f"{process.pid} {self.port}\n", encoding="ascii")

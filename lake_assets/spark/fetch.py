@@ -14,6 +14,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lake_assets.spark.preflight import PreflightError, check_java
+from lake_assets.spark.properties import java_environment
 from lake_assets.spark.settings import CLASS_ARCHIVE, EVERY_JAR, S3_EXCLUDES
 from lake_assets.spark.sql import quoted, sql, table_address
 
@@ -25,6 +26,7 @@ CATALOG = "fetched"
 def fetch(archive: Path = CLASS_ARCHIVE) -> None:
     """Starts Spark with all the jars and does what most tables need. Raises PreflightError without a supported Java."""
     check_java()
+    os.environ.update(java_environment(os.environ))
     new = archive.with_suffix(f".{os.getpid()}")
     with TemporaryDirectory() as folder:
         spark = _started(folder, f"-XX:ArchiveClassesAtExit={new} -Xlog:disable")

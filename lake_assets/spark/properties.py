@@ -1,8 +1,9 @@
-"""Settings for a JVM that is about to start, in a file that only its owner can read.
+"""What a JVM that is about to start gets: its settings, in a file that only its owner can read, and its environment.
 
 The settings may contain secrets, and every user of a machine can read a command line.
 """
 
+import locale
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,3 +29,11 @@ def properties_file(conf: Mapping[str, str]) -> Iterator[str]:
 
 def _key(key: str) -> str:
     return key.translate(_ESCAPED).translate(_KEY_ESCAPED)
+
+
+def java_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a JVM, with a locale in UTF-8. Java takes the encoding of file names from the locale alone, and
+    cron, systemd and containers set none: it would find no file whose path is not ASCII."""
+    if locale.nl_langinfo(locale.CODESET).upper() == "UTF-8":
+        return {**environ}
+    return {**environ, "LC_ALL": "C.UTF-8"}

@@ -35,7 +35,7 @@ from lake_assets.spark.internals.pyspark_private import (
     start_jvm,
 )
 from lake_assets.spark.preflight import PreflightError, check_java
-from lake_assets.spark.properties import properties_file
+from lake_assets.spark.properties import java_environment, properties_file
 from lake_assets.spark.settings import filled, session_conf, spark_conf
 from lake_assets.storage.secret_values import Secrets
 
@@ -358,16 +358,18 @@ def _launch_jvm(conf: Mapping[str, str], log: IO[bytes] | None) -> None:
     them, keys of buckets included, on a command line that every user can read. Its messages go to `log`."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    before = {**os.environ}
     with properties_file(conf) as path:
         own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
+        arguments = f"{own} {before.get('PYSPARK_SUBMIT_ARGS') or 'pyspark-shell'}"
+        os.environ.update(java_environment(before) | {"PYSPARK_SUBMIT_ARGS": arguments})
         try:
             start_jvm(log)
         finally:
-            os.environ.pop("PYSPARK_SUBMIT_ARGS")
-            if before is not None:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+            for name in ("LC_ALL", "PYSPARK_SUBMIT_ARGS"):
+                os.environ.pop(name, None)
+                if name in before:
+                    os.environ[name] = before[name]
 
 
 def _opened(log: Path | None) -> contextlib.AbstractContextManager[IO[bytes] | None]:

@@ -65,6 +65,13 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         "spark.driver.memory": "2g",
         **spark_catalog_conf(lake.catalog),
     }
+    if lake.spark.master.startswith("local"):
+        # Spark's own two ports would listen on the machine's address, and let anybody in.
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.authenticate": "true",
+        }
     if lake.spark.mode == "embedded":
         # An embedded Spark has work for minutes at most, and Java's default collector would take a larger share of
         # them.

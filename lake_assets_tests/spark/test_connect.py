@@ -80,9 +80,10 @@ def test_a_server_is_started_used_found_and_stopped(folder: Path) -> None:
         assert str(found["pid"]) in started.stdout
         assert str(found["pid"]) in again.stdout
         # Nobody outside this machine reaches it, and nobody inside reads the settings off its command line.
-        (address,) = {c.laddr.ip for c in psutil.Process(found["pid"]).net_connections() if c.status == "LISTEN"
-                      and found["address"].endswith(f":{c.laddr.port}")}  # fmt: skip
-        assert address.removeprefix("::ffff:") == "127.0.0.1"
+        listening = [c for c in psutil.Process(found["pid"]).net_connections() if c.status == "LISTEN"]
+        assert any(found["address"].endswith(f":{c.laddr.port}") for c in listening)
+        (address,) = {c.laddr.ip.removeprefix("::ffff:") for c in listening}
+        assert address == "127.0.0.1"
         assert "catalog" not in " ".join(psutil.Process(found["pid"]).cmdline())
 
         assert command(folder, "sync").returncode == 0
