@@ -13,7 +13,9 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyiceberg.table import Table
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -28,6 +30,7 @@ from lake_assets.gold.write.stored_values import (
     typed_as_in,
     untyped_columns,
 )
+from lake_assets.iceberg.partitioning import too_long_for_a_path
 from lake_assets.iceberg.publish import Attempt, attempt, lost_races
 from lake_assets.iceberg.table_io import (
     changed_comments,
@@ -39,6 +42,7 @@ from lake_assets.iceberg.table_io import (
     summary,
 )
 from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.causes import full_traceback
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql, table_address
 from lake_assets.words import many
@@ -177,12 +181,17 @@ def _publish(
     runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table | None, computed: Computed
 ) -> tuple[int, Store]:
     """Publishes the rows; returns the snapshot id and how they are stored. If another run publishes first, publishes
-    the rows that are still to be stored, without computing them again. Raises ApplyConflict."""
+    the rows that are still to be stored, without computing them again. Raises ApplyConflict, and PartitionMismatch for
+    a value that is too long for the path of its partition."""
     rows = computed.frame
     for attempts_left in reversed(range(MOST_ATTEMPTS)):
         store = computed.store or WHOLE
         try:
             return _commit(runtime, spark, identifier, table, computed, store), store
+        except (PySparkException, Py4JError) as error:
+            if (reason := too_long_for_a_path(full_traceback(error), store.partition_by)) is None:
+                raise
+            raise PartitionMismatch(f"{identifier}: {reason}. Nothing was written.") from error
         except ApplyConflict:
             found = computed.outrun(computed) if attempts_left else None
             if found is None:

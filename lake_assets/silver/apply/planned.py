@@ -27,6 +27,7 @@ from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
+from lake_assets.iceberg.partitioning import too_long_for_a_path
 from lake_assets.iceberg.publish import lost_race
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
@@ -38,7 +39,7 @@ from lake_assets.silver.table.shape import has_other_shape, reshaped
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
-from lake_assets.spark.causes import root_cause
+from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import FEW_ROWS, SparkRefused, server_lost
 from lake_assets.storage.object_store import ObjectStore, StoreError
@@ -214,7 +215,12 @@ def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile],
 
 def _as_lake_error(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
     """The error for a user from the error of a batch; without secrets."""
-    reason = hidden_in(runtime.lake, root_cause(error))
+    too_long = too_long_for_a_path(full_traceback(error), target.partition_by)
+    if too_long is not None:
+        maintain = f"lake-assets maintain --source {target.source} --table {target.argument}"
+        reason = f"{too_long}, and run `{maintain}`."
+    else:
+        reason = hidden_in(runtime.lake, root_cause(error))
     if server_lost(error):
         runtime.sessions.forget()
         return SparkLost(
