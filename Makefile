@@ -54,8 +54,8 @@ $(TEST_PACKAGES): packages.py $(JARS)
 test: $(TEST_PACKAGES)  ## the tests, half an hour on two cores
 	$(PYTEST) -m "not long"
 
-test-fast: $(JARS)  ## those that need no Spark, two minutes
-	$(PYTEST) -m "not long and not spark"
+test-fast: $(JARS)  ## those that need no Spark and start no processes that take long, two minutes
+	$(PYTEST) -m "not long and not slow and not spark"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
 	LAKE_TEST_SPARK=connect $(PYTEST) -m "spark and not long"

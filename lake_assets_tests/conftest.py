@@ -24,9 +24,13 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that are slow go first: one that begins last keeps a process waiting for the other."""
+    """Marks all that use Spark. Modules that are slow go first: one that begins last keeps a process waiting for the
+    other."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

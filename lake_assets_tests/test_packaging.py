@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from lake_assets_tests import conftest
 from lake_assets_tests.helpers.processes.child import ROOT, plain_environment
 
 
@@ -266,6 +267,28 @@ def test_help_names_every_target(clone):
         "clean",
         "help",
     }
+
+
+class Item:
+    """What pytest has of a test, as far as the hooks of `conftest.py` ask for it."""
+
+    def __init__(self, module: str, *fixtures: str, marks: tuple[str, ...] = ()) -> None:
+        self.path, self.fixturenames, self.marks = Path(module), fixtures, {*marks}
+
+    def add_marker(self, mark: str) -> None:
+        self.marks.add(mark)
+
+    def get_closest_marker(self, mark: str) -> str | None:
+        return mark if mark in self.marks else None
+
+
+def test_a_test_that_uses_spark_is_marked() -> None:
+    """By its fixtures, so that `make test-fast` has none of them, and `make test-connect` all."""
+    pure, uses, child = Item("a"), Item("a", "tmp_path", "spark"), Item("b", marks=("spark", "slow"))
+    items: Any = [pure, uses, child]
+    conftest.pytest_collection_modifyitems(items)
+    assert [item.marks for item in (pure, uses, child)] == [set(), {"spark"}, {"spark", "slow"}]
+    assert items == [child, pure, uses], "slow modules begin first"
 
 
 def test_ci_runs_what_a_contributor_runs():

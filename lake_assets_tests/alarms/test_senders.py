@@ -63,6 +63,7 @@ def webhook() -> Iterator[Webhook]:
         yield found
 
 
+@pytest.mark.slow
 def test_of_senders_at_once_one_sends_each_alarm(tmp_path: Path, webhook: Webhook) -> None:
     lake = lake_of(tmp_path, webhook.address)
     write(lake, *(rack(number) for number in range(RACKS)))
@@ -102,6 +103,7 @@ def test_of_senders_at_once_one_sends_each_alarm(tmp_path: Path, webhook: Webhoo
     assert sent(lake).sent == []
 
 
+@pytest.mark.slow
 def test_a_sender_after_another_sends_nothing(tmp_path: Path, webhook: Webhook) -> None:
     lake = lake_of(tmp_path, webhook.address)
     write(lake, rack(1))
@@ -111,6 +113,7 @@ def test_a_sender_after_another_sends_nothing(tmp_path: Path, webhook: Webhook) 
     assert webhook.keys == webhook.ids, "a receiver can drop an alarm by its header alone"
 
 
+@pytest.mark.slow
 def test_a_process_killed_between_sending_and_recording_sends_the_same_id_again(
     tmp_path: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +131,7 @@ def test_a_process_killed_between_sending_and_recording_sends_the_same_id_again(
     assert sent(lake).sent == []
 
 
+@pytest.mark.slow
 def test_what_a_dead_webhook_did_not_take_is_left_to_the_next_sender(
     tmp_path: Path, webhook: Webhook
 ) -> None:

@@ -367,6 +367,7 @@ def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixtu
     assert "no full-load file is ambiguous" in capsys.readouterr().err
 
 
+@pytest.mark.spark
 def test_no_message_is_lost_while_spark_starts(folder: Path) -> None:
     """Dagster's settings are wrong, which `sync` finds out after it has begun to start Spark."""
     write_items(folder)
@@ -376,6 +377,7 @@ def test_no_message_is_lost_while_spark_starts(folder: Path) -> None:
     assert "no_such_setting" in run.stderr
 
 
+@pytest.mark.spark
 def test_the_messages_of_spark_go_to_its_log_only(folder: Path) -> None:
     write_items(folder)
     run = run_python("-c", PRINTS_WHILE_SPARK_STARTS, folder / "lake.yaml", timeout=PATIENCE)

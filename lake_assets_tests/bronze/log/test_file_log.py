@@ -219,6 +219,7 @@ def test_gives_up_when_others_always_win(open_catalog, load, monkeypatch):
     assert log.append("s", [load(1)])[0].offset == 1, "nothing had been logged"
 
 
+@pytest.mark.slow
 def test_threads_that_append_at_once(open_catalog, cdc, monkeypatch):
     """Four writers with catalogs of their own, maintenance in between; each file is offered by two of them."""
     monkeypatch.setattr(file_log_maintenance, "MAX_SNAPSHOTS", 8)
@@ -254,6 +255,7 @@ print(*(record.offset for file in files for record in log.append("s", [file])))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_append_at_once(open_catalog, tmp_path, cdc):
     """Two processes, from creating the table on."""
     root = str(Path(lake_assets.__file__).parents[1])

@@ -54,6 +54,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_for_the_log(
     spark: SparkSession,
     small_disk: Path,
