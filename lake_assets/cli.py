@@ -155,8 +155,10 @@ def init(
         out.print(
             f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}"
         )
+    for phrase in written.left_out:
+        err.print(f"left out: {phrase}", highlight=False, markup=False)
     for decision in written.undecided:
-        err.print(f"to decide: {decision}")
+        err.print(f"to decide: {decision.sentence}", highlight=False, markup=False)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
@@ -17,7 +18,7 @@ from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
-from lake_assets_tests.helpers.servers.postgresql import postgresql_server
+from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 
 # Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
@@ -93,6 +94,26 @@ def postgresql() -> Iterator[str]:
     """The address of a PostgreSQL server; skips where PostgreSQL is not installed."""
     with postgresql_server() as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def new_database(postgresql: str) -> Callable[[str], str]:
+    """Makes a database with what the SQL says in it, and returns its address."""
+    server = psycopg_engine(postgresql, isolation_level="AUTOCOMMIT")
+    numbers = count(1)
+
+    def create(sql: str) -> str:
+        name = f"shop_{next(numbers)}"
+        with server.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        address = postgresql.replace("/postgres?", f"/{name}?")
+        database = psycopg_engine(address)
+        with database.begin() as connection:
+            connection.exec_driver_sql(sql)
+        database.dispose()
+        return address
+
+    return create
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ def parse_column(name: str, declaration: Any) -> Column:
     text = re.sub(r"\s+", " ", str(declaration).strip().lower())
     required = text.endswith(" not null")
     type_name = text.removesuffix(" not null").strip()
+    if type_name == UNDECIDED:
+        raise ValueError("is undecided: declare its type")
     match = _TYPE.match(type_name)
     if match is None:
         raise ValueError(

@@ -23,8 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
 from lake_assets.config.aws import secret_references
-
-Keys = tuple[str | int, ...]
+from lake_assets.config.base import Keys, is_undecided, once_for_each_decision
 
 _VARIABLE = re.compile(
     r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}"
@@ -88,6 +87,7 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
     resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
     lake, refused = _validate(content)
+    refused = list(once_for_each_decision(refused, reading.undecided))
     unread = [keys for keys, _ in reading.mistakes]
     refused = [(keys, text) for keys, text in refused if keys not in unread]
     if lake is None or reading.mistakes:
@@ -167,6 +167,8 @@ class _Reading:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.mistakes: list[tuple[Keys, str]] = []
+        self.undecided: dict[Keys, yaml.Node] = {}
+        """The node of each value that is undecided; several keys have one node by an alias."""
         self._environ = environ
         self._open: list[yaml.Node] = []
 
@@ -179,6 +181,8 @@ class _Reading:
                 return self._mapping(node, keys)
             if isinstance(node, yaml.SequenceNode):
                 return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
+            if is_undecided(node):
+                self.undecided[keys] = node
             return self._scalar(str(node.value), node.tag.removeprefix(_TAG), keys)
         finally:
             self._open.pop()

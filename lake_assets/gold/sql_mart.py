@@ -13,8 +13,9 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ValidationError, create_model
 
 from lake_assets.config import Model
+from lake_assets.config.base import Keys
 from lake_assets.config.columns import Columns
-from lake_assets.config.config_file import Keys, mistakes_of
+from lake_assets.config.config_file import mistakes_of
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.periods.grain import Grain

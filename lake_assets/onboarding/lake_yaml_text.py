@@ -1,17 +1,21 @@
 """The text of a lake.yaml for reflected tables.
 
-Here: names, quoting, and a comment for each decision that is left to the user. Not here: reading the source
-(`reflect.py`). Pure. The text is not dumped by a YAML library, because it has comments.
+Here: quoting, and a comment for each decision that is left to the user. Not here: reading the source (`reflect.py`),
+names for silver (`silver_names.py`), advice about a table (`table_advice.py`). Pure. The text is not dumped by a YAML
+library, because it has comments.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from lake_assets.config import UNDECIDED, table_text
-from lake_assets.schema.spelling import key, listed, value
+from lake_assets.config import UNDECIDED, Mode, table_text
+from lake_assets.onboarding.silver_names import renamed_columns, silver_names
+from lake_assets.onboarding.table_advice import advice, without_key
+from lake_assets.schema.spelling import key, listed, mapping, value
 from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable
-
-_SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+from lake_assets.words import many
 
 _HEAD = """\
 # yaml-language-server: $schema=lake.schema.json
@@ -30,7 +34,6 @@ spark:
 automation:
   continuous: true                        # one run applies files as they land, instead of a run for each batch of files
 
-sources:
 """
 _SOURCE = """\
   {source}:
@@ -43,80 +46,168 @@ _SOURCE = """\
       # timestamp_column_name: commit_ts
       # change_sequence_column: change_seq
       # before_image_prefix: BI_
-    tables:
 """
 
 
-def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[SourceTable]) -> str:
-    """The file's text. Without a location, it refers to the environment variable DMS_LOCATION."""
-    lines = source_lines(source, location, tables)
-    return _HEAD.format(engine=engine) + "".join(line + "\n" for line in lines)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the user has to decide before lake.yaml is valid."""
+
+    place: str
+    """`schema.table` or `schema.table.column`: the first one."""
+    reason: str
+    others: int = 0
+    """Further columns of the source's type, which the same decision settles."""
+
+    @property
+    def sentence(self) -> str:
+        more = f" (and {many(self.others, 'more column')} of the type)" if self.others else ""
+        return f"{self.place}{more}: {self.reason}"
 
 
-def source_lines(source: str, location: str | None, tables: Sequence[SourceTable]) -> list[str]:
-    """The section of a source in `sources`, as indented there."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What tables of a source have in common in its section."""
+
+    names: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
+    """`name:` by schema and table, where one is needed."""
+    shared: Collection[tuple[str, bool]] = ()
+    """The undecided types with one decision for several columns, by the type and NOT NULL."""
+    reserved: Collection[str] = ("Op",)
+    """Columns that DMS adds."""
+    before_images: bool | None = None
+    """Whether the files have before images of all columns; None if that is not known."""
+
+
+def head(engine: str) -> str:
+    """The sections before `sources:`."""
+    return _HEAD.format(engine=engine)
+
+
+def source_lines(
+    source: str, location: str | None, tables: Sequence[SourceTable], *, shared: bool = True
+) -> list[str]:
+    """The section of a source in `sources`, as indented there. Without a location, it refers to the environment
+    variable DMS_LOCATION."""
     where = "${DMS_LOCATION}" if location is None else key(location)
-    head = _SOURCE.format(source=source, location=where)
-    return [*head.splitlines(), *table_lines(tables)]
+    lobs = lob_decision(tables)
+    asked = [] if lobs is None else [f"      lob_mode: {UNDECIDED}  # {lobs.reason}"]
+    return [
+        *_SOURCE.format(source=source, location=where).splitlines(),
+        *asked,
+        "    tables:",
+        *table_lines(tables, shared=shared),
+    ]
 
 
-def table_lines(tables: Sequence[SourceTable]) -> list[str]:
-    """The sections of tables in a source's `tables`, as indented there."""
-    names = _silver_names(tables)
-    return [line for table in tables for line in _table(table, names)]
+def table_lines(
+    tables: Sequence[SourceTable], taken: Collection[str] = (), *, shared: bool = True
+) -> list[str]:
+    """The sections of tables in a source's `tables`, as indented there. `taken`: names of other silver tables of the
+    source. `shared`: whether one decision settles an undecided type for all of its columns."""
+    written = Written(
+        names=silver_names([(table.schema, table.name) for table in tables], taken),
+        shared=shared_types(tables) if shared else (),
+    )
+    seen = set[tuple[str, bool]]()
+    return [
+        f"      {line}"
+        for table in tables
+        for line in (f"{key(table_text(table.schema, table.name))}:", *table_body(table, written, seen))
+    ]
 
 
-def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
-    """The decisions that the user has to make before the file is valid, a sentence each."""
-    found = []
-    for table in tables:
-        place = table_text(table.schema, table.name)
-        if not table.primary_key:
-            found.append(f"{place} has no primary key: declare one, or its mode")
-        found += [
-            f"{place}.{c.name}: {c.declared.comment}" for c in table.columns if not c.declared.is_decided
-        ]
-    return found
+def shared_types(tables: Sequence[SourceTable]) -> set[tuple[str, bool]]:
+    """The undecided types that several columns have, by the type and NOT NULL."""
+    found = Counter(
+        (of, column.required)
+        for table in tables
+        for column in table.columns
+        if (of := column.declared.of) is not None
+    )
+    return {kind for kind, number in found.items() if number > 1}
 
 
-def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iterator[str]:
-    yield f"      {key(table_text(table.schema, table.name))}:"
-    if (name := names[table.schema, table.name]) is not None:
-        yield f"        name: {name}"
+def table_body(table: SourceTable, written: Written, seen: set[tuple[str, bool]]) -> Iterator[str]:
+    """The lines of a table without its key in `tables`, indented by two. `seen`: the shared types whose decision the
+    text has already."""
+    renamed = renamed_columns([column.name for column in table.columns], written.reserved, [Mode.CURRENT])
+    if (name := written.names.get((table.schema, table.name))) is not None:
+        yield f"  name: {name}"
+    for sentence in advice(table):
+        yield f"  # {sentence}"
     if table.primary_key:
-        yield f"        primary_key: {listed(table.primary_key)}"
+        yield f"  primary_key: {listed(renamed.get(name, name) for name in table.primary_key)}"
     else:
-        yield "        # No primary key at the source: with some engines, its changes then never arrive. Declare one"
-        yield "        # if some columns are unique, else set mode: append_log (inserts only), full_row or change_log."
-        for unique in table.unique_keys:
-            yield f"        # Unique and NOT NULL at the source: primary_key: {listed(unique)}"
-        yield f"        mode: {UNDECIDED}"
-    yield "        columns:"
-    yield from map(_column, table.columns)
+        missing = without_key(table, written.before_images)
+        yield from (f"  # {sentence}" for sentence in missing.advice)
+        if missing.key:
+            yield f"  primary_key: {listed(renamed.get(name, name) for name in missing.key)}"
+        else:
+            yield f"  mode: {UNDECIDED}  # {missing.reason}"
+    yield "  columns:"
+    for column in table.columns:
+        yield f"    {_column(column, renamed.get(column.name, column.name), written.shared, seen)}"
+    if renamed:
+        given = {new: old for old, new in renamed.items()}
+        yield f"  renamed_from: {mapping(given)}  # names that silver cannot have"
     if any(column.comment for column in table.columns):
-        yield "        comments:                         # of the source's columns"
+        yield "  comments:                         # of the source's columns"
         for column in table.columns:
             if column.comment:
-                yield f"          {key(column.name)}: {value(' '.join(column.comment.split()))}"
+                name = renamed.get(column.name, column.name)
+                yield f"    {key(name)}: {value(' '.join(column.comment.split()))}"
 
 
-def _column(column: SourceColumn) -> str:
-    declared = column.declared.type + (" not null" if column.required and column.declared.is_decided else "")
+def open_decisions(tables: Sequence[SourceTable], before_images: bool | None = None) -> list[Decision]:
+    """The decisions about tables; those of one type of the source are one."""
+    found: list[Decision] = []
+    shared = shared_types(tables)
+    by_type: dict[tuple[str, bool], list[Decision]] = {}
+    for table in tables:
+        place = table_text(table.schema, table.name)
+        if not table.primary_key and not (missing := without_key(table, before_images)).key:
+            found.append(Decision(place, missing.reason))
+        for column in table.columns:
+            declared = column.declared
+            if declared.is_decided:
+                continue
+            decision = Decision(f"{place}.{column.name}", declared.comment or "declare its type")
+            if declared.of is not None and (kind := (declared.of, column.required)) in shared:
+                by_type.setdefault(kind, []).append(decision)
+            else:
+                found.append(decision)
+    grouped = [Decision(same[0].place, same[0].reason, len(same) - 1) for same in by_type.values()]
+    return [*grouped, *found]
+
+
+def lob_decision(tables: Sequence[SourceTable]) -> Decision | None:
+    """What `lob_mode` decides for the source's LOB columns; None if it has none."""
+    lobs = [f"{table_text(t.schema, t.name)}.{c.name}" for t in tables for c in t.columns if c.declared.lob]
+    if not lobs:
+        return None
+    return Decision(
+        "lob_mode",
+        f"DMS cuts or leaves out LOBs, as {many(len(lobs), 'column')} may have them ({' '.join(lobs[0].split())}, …): "
+        "declare none, or limited with lob_max_size and longest_lob, as in the task's settings",
+    )
+
+
+def _column(
+    column: SourceColumn, name: str, shared: Collection[tuple[str, bool]], seen: set[tuple[str, bool]]
+) -> str:
+    declared = column.declared
+    text = declared.type + (" not null" if column.required else "")
     # A source's names may have any characters, but must not end the comment's line.
-    comment = " ".join((column.declared.comment or "").split())
-    return f"          {key(column.name)}: {declared}" + (f"  # {comment}" if comment else "")
-
-
-def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | None]:
-    """The `name:` of each table that needs one, because its own name is not a valid silver name, or is also that of a
-    table of another schema."""
-    own = [table.name.lower() for table in tables]
-    names: dict[tuple[str, str], str | None] = {}
-    for table, name in zip(tables, own, strict=True):
-        if own.count(name) > 1:
-            name = f"{table.schema.lower()}_{name}"
-        plain = re.sub(r"[^a-z0-9_]", "_", name)
-        if not _SILVER_NAME.fullmatch(plain):
-            plain = f"_{plain}"
-        names[table.schema, table.name] = None if plain == table.name.lower() else plain
-    return names
+    comment = " ".join((declared.comment or "").split())
+    if declared.of is not None and (kind := (declared.of, column.required)) in shared:
+        anchor = re.sub(r"[^a-z0-9]+", "_", declared.of.lower()).strip("_") + (
+            "_not_null" if column.required else ""
+        )
+        if kind in seen:
+            text, comment = f"*{anchor}", ""
+        else:
+            seen.add(kind)
+            text = f"&{anchor} {text}"
+            comment = f"for each *{anchor} below, too: {comment}"
+    return f"{key(name)}: {text}" + (f"  # {comment}" if comment else "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.config.config_file import Keys
+from lake_assets.config.base import Keys
 from lake_assets.lake import Lake
 from lake_assets.orchestration.lake_definitions import build_definitions
 

@@ -62,7 +62,7 @@ def refuse_names(
             renamed[column] = alike
             continue
         if alike is None or alike in found:
-            alike = _free(column, [*held, *found, *columns], rules.shapes)
+            alike = free_name(column, [*held, *found, *columns], rules.shapes)
         renamed[alike] = column
         if alike not in rules.configured:
             columns[alike] = held.get(alike, kind)
@@ -110,8 +110,8 @@ def _usable_versions(
         yield version
 
 
-def _free(column: str, taken: Collection[str], shapes: Collection[Mode]) -> str:
-    """A free name of letters, digits and underscores, similar to the column's."""
+def free_name(column: str, taken: Collection[str], shapes: Collection[Mode]) -> str:
+    """A free name of letters, digits and underscores for a table of these shapes, similar to the column's."""
     base = re.sub(r"\W+", "_", column).strip("_").lower() or "column"
     folded = {name.lower() for name in taken}
     names = (base if number == 1 else f"{base}_{number}" for number in range(1, len(folded) + 3))

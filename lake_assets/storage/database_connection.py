@@ -17,6 +17,21 @@ from lake_assets.errors import LakeError
 from lake_assets.storage.secret_values import Secrets
 
 EXAMPLE = "postgresql://user:password@host:5432/database"
+_PACKAGES = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "mysql": "mysql-connector-python",
+}
+"""The package on PyPI by the module of a driver, where they differ."""
+_OTHER_DRIVER = {
+    "postgresql": ("postgresql+psycopg", "psycopg[binary]"),
+    "mysql": ("mysql+pymysql", "pymysql"),
+    "mariadb": ("mariadb+pymysql", "pymysql"),
+    "oracle": ("oracle+oracledb", "oracledb"),
+    "mssql": ("mssql+pymssql", "pymssql"),
+}
+"""By engine, a driver that needs no further library: its URL and its package."""
 ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
 
 
@@ -49,12 +64,18 @@ def connected(address: str, secrets: Secrets) -> Iterator[sa.Engine]:
         finally:
             engine.dispose()
     except ModuleNotFoundError as error:
-        raise SourceError(
-            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' installs PostgreSQL's; a URL "
-            "such as mysql+pymysql://… selects another one."
-        ) from None
+        raise SourceError(_missing(error.name or "", url.get_backend_name())) from None
     except sa.exc.SQLAlchemyError as error:
         raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
+
+
+def _missing(module: str, backend: str) -> str:
+    package = _PACKAGES.get(module, module)
+    other = _OTHER_DRIVER.get(backend)
+    instead = (
+        "" if other is None or other[1] == package else f", or write {other[0]}://… and install {other[1]}"
+    )
+    return f"The driver {module} is not installed: pip install '{package}'{instead}."
 
 
 def follow_rotation(engine: sa.Engine, address: Callable[[], URL], secrets: Secrets) -> None:
@@ -72,6 +93,9 @@ def follow_rotation(engine: sa.Engine, address: Callable[[], URL], secrets: Secr
 def _url(address: str) -> URL:
     try:
         url = make_url(address)
+        # libpq and many tools call PostgreSQL so.
+        if url.drivername == "postgres" or url.drivername.startswith("postgres+"):
+            url = url.set(drivername=url.drivername.replace("postgres", "postgresql", 1))
     except (
         sa.exc.ArgumentError,
         ValueError,

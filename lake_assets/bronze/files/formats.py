@@ -91,11 +91,13 @@ def file_layout(
     of the key, a repeated column, and a CDC file without an operation.
     """
     stops: list[TableStopped] = []
+    written, found = found, _with_own_columns(found, table, dms)
     if doubled := sorted({column for column in found if list(found).count(column) > 1}):
         stops.append(
             TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
         )
-    renamed = {old: new for new, old in table.renamed_from.items() if new not in found}
+    added = added_names((), dms)
+    renamed = {old: new for new, old in table.renamed_from.items() if new not in found and old not in added}
     if (prefix := dms.before_image_prefix) is not None:
         renamed |= {f"{prefix}{old}": f"{prefix}{new}" for old, new in renamed.items()}
     columns = tuple(renamed.get(column, column) for column in found)
@@ -127,7 +129,18 @@ def file_layout(
         )
     if stops:
         raise TableStopped.of_all(stops)
-    return Layout(columns, tuple(found))
+    return Layout(columns, tuple(written))
+
+
+def _with_own_columns(found: Sequence[str], table: TableConfig, dms: DmsSettings) -> list[str]:
+    """The names in a header, where a source column that has the name of a column that DMS adds has its new name: of the
+    two, DMS's own comes first."""
+    names = list(found)
+    added = added_names((), dms)
+    for new, old in table.renamed_from.items():
+        if old in added and names.count(old) == 2 and new not in names:
+            names[len(names) - 1 - names[::-1].index(old)] = new
+    return names
 
 
 def _list(columns: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """`lake-assets init`: writes a lake.yaml from a source database.
 
-Here: writing the file. Not here: its content (`storage/reflection/`), printing (`cli.py`).
+Here: writing the file. Not here: its content (`onboarding/`), reading the source (`storage/reflection/`), printing
+(`cli.py`).
 """
 
 import re
@@ -9,9 +10,15 @@ from pathlib import Path
 
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.onboarding.json_schema import SCHEMA, schema_text
-from lake_assets.onboarding.lake_yaml_text import lake_yaml, open_decisions
+from lake_assets.onboarding.lake_yaml_text import (
+    Decision,
+    head,
+    lob_decision,
+    open_decisions,
+    source_lines,
+)
 from lake_assets.storage.database_connection import SourceError
-from lake_assets.storage.reflection.reflect import read_tables
+from lake_assets.storage.reflection.reflect import Reading, read_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +29,19 @@ class Written:
     text: str
     tables: int
     columns: int
-    undecided: list[str]
-    """The decisions that `validate` requires from the user, a sentence each."""
+    undecided: list[Decision]
+    """The decisions that `validate` requires from the user."""
+    left_out: list[str]
+    """What the file does not have, a phrase for each kind."""
 
 
 def init(
-    address: str, output: Path | None, *, schemas: list[str], source: str, location: str | None
+    address: str,
+    output: Path | None,
+    *,
+    schemas: list[str],
+    source: str,
+    location: str | None,
 ) -> Written:
     """Writes `output`, which must not exist yet, and Dagster's files beside it. With None, only returns the text.
     Raises SourceError."""
@@ -35,13 +49,29 @@ def init(
         raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
     if output is not None and output.exists():
         raise SourceError(f"{output} exists and is not overwritten: name another file with --output.")
-    engine, tables = read_tables(address, schemas)
-    text = lake_yaml(engine, source, location, tables)
+    written = _from_database(read_tables(address, schemas), source, location)
     if output is not None:
-        # `x`: a file that another process creates meanwhile is not overwritten either.
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-        folder = output.absolute().parent
-        place(folder)
-        (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
-    return Written(engine, text, len(tables), sum(len(t.columns) for t in tables), open_decisions(tables))
+        _write(output, written.text)
+    return written
+
+
+def _from_database(reading: Reading, source: str, location: str | None) -> Written:
+    lines = ["sources:", *source_lines(source, location, reading.tables)]
+    lobs = lob_decision(reading.tables)
+    return Written(
+        reading.engine,
+        head(reading.engine) + "".join(line + "\n" for line in lines),
+        len(reading.tables),
+        sum(len(table.columns) for table in reading.tables),
+        [*([lobs] if lobs is not None else []), *open_decisions(reading.tables)],
+        list(reading.left_out),
+    )
+
+
+def _write(output: Path, text: str) -> None:
+    # `x`: a file that another process creates meanwhile is not overwritten either.
+    with output.open("x", encoding="utf-8") as file:
+        file.write(text)
+    folder = output.absolute().parent
+    place(folder)
+    (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")

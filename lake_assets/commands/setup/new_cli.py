@@ -3,12 +3,16 @@
 Here: arguments, options and output. Not here: the work (`new.py`).
 """
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lake_assets.commands.options import lake_of
 from lake_assets.commands.show.console import messages, results
+
+if TYPE_CHECKING:
+    from lake_assets.commands.setup.new import Added
 
 new = typer.Typer(no_args_is_help=True, help="Add a mart, a table or a source to the lake.")
 out = results()
@@ -56,13 +60,8 @@ def table(
 ) -> None:
     """Add a table to a source, and write a test of its declaration."""
     from lake_assets.commands.setup.new import add_table
-    from lake_assets.onboarding.lake_yaml_text import open_decisions
 
-    (test,), added = add_table(context.obj, lake_of(context), name, source, address)
-    out.print(str(test))
-    out.print(f"{context.obj}: {name} is added")
-    for decision in open_decisions([added]):
-        err.print(f"to decide: {decision}")
+    _print(context.obj, name, add_table(context.obj, lake_of(context), name, source, address))
 
 
 @new.command()
@@ -79,10 +78,20 @@ def source(
 ) -> None:
     """Add a source with the given tables, or with all tables of its database, and write a test."""
     from lake_assets.commands.setup.new import add_source
-    from lake_assets.onboarding.lake_yaml_text import open_decisions
 
-    (test,), added = add_source(context.obj, lake_of(context), name, location, tables or [], address)
-    out.print(str(test))
-    out.print(f"{context.obj}: {name} is added; check the endpoint's settings under `dms`")
-    for decision in open_decisions(added):
-        err.print(f"to decide: {decision}")
+    added = add_source(context.obj, lake_of(context), name, location, tables or [], address)
+    _print(context.obj, name, added, "check the endpoint's settings under `dms`")
+
+
+def _print(config: Path, name: str, added: "Added", further: str = "") -> None:
+    out.print(str(added.test))
+    more = f"; {further}" if further else ""
+    if not added.undecided:
+        out.print(f"{config}: {name} is added{more}")
+        return
+    out.print(
+        f"{config}: {name} is there as a comment, because something in it is undecided and no command could read the "
+        f"file: decide it, and remove the # of its lines{more}"
+    )
+    for decision in added.undecided:
+        err.print(f"to decide: {decision.sentence}", highlight=False, markup=False)

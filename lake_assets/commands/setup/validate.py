@@ -18,7 +18,8 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.table_folders import TableFolders
 from lake_assets.commands.setup.schema_plan import plan
 from lake_assets.config import SourceConfig, TableConfig, TableName, did_you_mean
-from lake_assets.config.config_file import Keys, mistakes_of
+from lake_assets.config.base import Keys
+from lake_assets.config.config_file import mistakes_of
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.catalog import is_there

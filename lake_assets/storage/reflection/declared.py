@@ -18,6 +18,10 @@ class Declared:
     """`undecided` where the documentation of DMS gives no exact answer."""
     comment: str | None = None
     """A remark, or the decision that is needed."""
+    of: str | None = None
+    """The source's type of an undecided column, if one decision serves for all columns of the type."""
+    lob: bool = False
+    """Whether DMS takes it for a LOB, which its LOB mode may cut or leave out."""
 
     @property
     def is_decided(self) -> bool:

@@ -3,6 +3,8 @@
 By the DMS user guide, "Source data types for MySQL" and "Target data types for S3 Parquet". Pure.
 """
 
+import re
+
 from lake_assets.storage.reflection.declared import Declared, TypeName, by_name, decimal, undecided
 
 _NAMES = {
@@ -19,7 +21,29 @@ _NAMES = {
         "MULTIPOINT, MULTILINESTRING, MULTIPOLYGON, GEOMETRYCOLLECTION"
     ),
 }
+SYSTEM_SCHEMAS = re.compile(r"information_schema|performance_schema|mysql|sys", re.IGNORECASE)
+_LOBS = frozenset(
+    (
+        *(
+            "MEDIUMTEXT",
+            "LONGTEXT",
+            "MEDIUMBLOB",
+            "LONGBLOB",
+            "JSON",
+            "GEOMETRY",
+            "POINT",
+            "LINESTRING",
+            "POLYGON",
+        ),
+        *("MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"),
+    )
+)
 _UNSIGNED = {"INT": "long", "INTEGER": "long", "BIGINT": "decimal(20, 0)"}
+
+
+def is_lob(kind: TypeName) -> bool:
+    """Whether DMS migrates a column of this type as a LOB."""
+    return kind.name in _LOBS
 
 
 def declared_type(kind: TypeName) -> Declared:

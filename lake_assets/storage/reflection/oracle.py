@@ -3,6 +3,9 @@
 By the DMS user guide, "Source data types for Oracle" and "Target data types for S3 Parquet". Pure.
 """
 
+import re
+from collections.abc import Mapping
+
 from lake_assets.storage.reflection.declared import (
     Declared,
     TypeName,
@@ -19,15 +22,31 @@ _NAMES = {
     "string": "CHAR, VARCHAR, VARCHAR2, NCHAR, NVARCHAR2, CLOB, NCLOB, LONG, XMLTYPE",
     "binary": "RAW, LONG RAW, BLOB",
 }
+SYSTEM_SCHEMAS = re.compile(
+    # Oracle calls them maintained by itself; ORACLE_MAINTAINED of ALL_USERS is not in every version.
+    r"sys|system|sys\$umf|sysbackup|sysdg|syskm|sysrac|audsys|outln|xdb|dbsnmp|appqossys|ctxsys|mdsys|ordsys|orddata|"
+    r"ordplugins|olapsys|lbacsys|dvsys|dvf|wmsys|gsmadmin_internal|gsmcatuser|gsmuser|gsmrootuser|ggsys|ojvmsys|"
+    r"anonymous|dbsfwuser|dip|dgpdb_int|mddata|oracle_ocm|remote_scheduler_agent|si_informtn_schema|xs\$null|rdsadmin|"
+    r"vecsys|bat|pyqsys|gguser|ggshcap|graph\$metadata|graph\$proxy_user",
+    re.IGNORECASE,
+)
+_LOBS = frozenset(("CLOB", "NCLOB", "BLOB", "LONG", "LONG RAW", "XMLTYPE"))
 
 
-def declared_type(kind: TypeName) -> Declared:
-    """What a column of this type is declared as."""
+def is_lob(kind: TypeName) -> bool:
+    """Whether DMS migrates a column of this type as a LOB."""
+    return kind.name in _LOBS
+
+
+def declared_type(kind: TypeName, settings: Mapping[str, str]) -> Declared:
+    """What a column of this type is declared as. `settings`: the source endpoint's, by name in lower case."""
     if kind.name.startswith("INTERVAL"):
         return Declared("string", "interval: DMS writes text")
     match kind.name:
         case "NUMBER" | "DECIMAL" | "NUMERIC" if kind.arguments:
             return _number(kind)
+        case "NUMBER" if (scale := settings.get("numberdatatypescale")) is not None:
+            return _unbounded(scale)
         case "NUMBER":
             return undecided(
                 "number without digits: the endpoint's NumberDataTypeScale decides; declare decimal(38, 10) for its "
@@ -44,6 +63,16 @@ def declared_type(kind: TypeName) -> Declared:
         case "TIMESTAMP WITH TIME ZONE" | "TIMESTAMP WITH LOCAL TIME ZONE":
             return Declared("string", f"{kind.text}: DMS writes text")
     return by_name(kind, _NAMES, "Oracle")
+
+
+def _unbounded(scale: str) -> Declared:
+    """NUMBER without digits, by the endpoint's NumberDataTypeScale."""
+    said = f"number without digits: NumberDataTypeScale is {scale}"
+    if scale in ("-1", "-2"):
+        return Declared("double" if scale == "-1" else "string", said)
+    if scale.isdecimal() and int(scale) <= 38:
+        return Declared(f"decimal(38, {int(scale) or 10})", said)  # 0 is DMS's default, which is 10
+    return undecided(f"{said}, which is not known: check what DMS writes, and declare that")
 
 
 def _number(kind: TypeName) -> Declared:

@@ -3,7 +3,28 @@
 By the DMS user guide, "Source data types for PostgreSQL" and "Target data types for S3 Parquet". Pure.
 """
 
+import re
+from collections.abc import Mapping
+
 from lake_assets.storage.reflection.declared import Declared, TypeName, by_name, decimal, undecided
+
+SYSTEM_SCHEMAS = re.compile(r"information_schema|pg_.*", re.DOTALL)
+_LOBS = frozenset(
+    (
+        "TEXT",
+        "BYTEA",
+        "JSON",
+        "JSONB",
+        "XML",
+        "HSTORE",
+        "TSVECTOR",
+        "TSQUERY",
+        "PATH",
+        "POLYGON",
+        "ARRAY",
+        "COMPOSITE",
+    )
+)
 
 _NAMES = {
     "int": "SMALLINT, INTEGER",
@@ -15,7 +36,7 @@ _NAMES = {
     "time": "TIME, TIME WITHOUT TIME ZONE",
     "timestamp": "TIMESTAMP, TIMESTAMP WITHOUT TIME ZONE",
     "timestamptz": "TIMESTAMP WITH TIME ZONE",
-    "boolean": "BOOLEAN",  # CHAR(5), true or false; BOOLEAN with MapBooleanAsBoolean
+    "boolean": "BOOLEAN",  # CHAR(5), true or false; BOOLEAN with MapBooleanAsBoolean: read alike
     "uuid": "UUID",
     "json": "JSON, JSONB",
     "string": (
@@ -25,8 +46,13 @@ _NAMES = {
 }
 
 
-def declared_type(kind: TypeName) -> Declared:
-    """What a column of this type is declared as."""
+def is_lob(kind: TypeName) -> bool:
+    """Whether DMS migrates a column of this type as a LOB."""
+    return kind.name in _LOBS or kind.name.endswith("[]") or (kind.name == "VARCHAR" and not kind.arguments)
+
+
+def declared_type(kind: TypeName, settings: Mapping[str, str]) -> Declared:
+    """What a column of this type is declared as. `settings`: the source endpoint's, by name in lower case."""
     if kind.name.endswith("[]") or kind.name == "ARRAY":
         return Declared(
             "string", f"{kind.text}: DMS writes arrays as text, of tables with a primary key only"
@@ -36,6 +62,10 @@ def declared_type(kind: TypeName) -> Declared:
     match kind.name:
         case "NUMERIC" | "DECIMAL" if kind.arguments:
             return decimal(kind, Declared("string", f"{kind.text}: DMS writes more than 38 digits as text"))
+        case "NUMERIC" | "DECIMAL" if settings.get("mapunboundednumericasstring") == "true":
+            return Declared(
+                "string", "numeric without digits: DMS writes text, by MapUnboundedNumericAsString"
+            )
         case "NUMERIC" | "DECIMAL":
             return undecided(
                 "numeric without digits: DMS writes numeric(28, 6) and drops further decimals; declare "
@@ -47,4 +77,16 @@ def declared_type(kind: TypeName) -> Declared:
             return undecided(
                 "time with time zone: DMS writes a time without its offset; declare time if all offsets are one"
             )
-    return by_name(kind, _NAMES, "PostgreSQL")
+        case "COMPOSITE":
+            return Declared("string", "composite type: DMS writes text")
+        case "OID":
+            return undecided(
+                "oid: DMS does not migrate a large object; declare long if its numbers are of use, else remove the "
+                "column from the task's mapping and from here"
+            )
+    found = by_name(kind, _NAMES, "PostgreSQL")
+    if found.is_decided:
+        return found
+    return Declared(
+        "string", f"{kind.text}: DMS streams types that its user guide does not have as text; compare a file"
+    )

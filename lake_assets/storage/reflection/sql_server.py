@@ -3,6 +3,8 @@
 By the DMS user guide, "Source data types for SQL Server" and "Target data types for S3 Parquet". Pure.
 """
 
+import re
+
 from lake_assets.storage.reflection.declared import (
     Declared,
     TypeName,
@@ -26,6 +28,19 @@ _NAMES = {
     # TIMESTAMP is a row version, not a time.
     "binary": "BINARY, VARBINARY, IMAGE, TIMESTAMP, ROWVERSION",
 }
+SYSTEM_SCHEMAS = re.compile(
+    r"information_schema|sys|guest|cdc|db_(owner|accessadmin|securityadmin|ddladmin|backupoperator|datareader|"
+    r"datawriter|denydatareader|denydatawriter)",
+    re.IGNORECASE,
+)
+"""`cdc` has the tables of change data capture, which SQL Server makes."""
+_LOBS = frozenset(("TEXT", "NTEXT", "IMAGE", "XML", "GEOMETRY", "GEOGRAPHY"))
+_LOBS_WITHOUT_LENGTH = frozenset(("VARCHAR", "NVARCHAR", "VARBINARY"))
+
+
+def is_lob(kind: TypeName) -> bool:
+    """Whether DMS migrates a column of this type as a LOB: VARCHAR(MAX) and its kind, too."""
+    return kind.name in _LOBS or (kind.name in _LOBS_WITHOUT_LENGTH and not kind.arguments)
 
 
 def declared_type(kind: TypeName) -> Declared:

@@ -13,13 +13,13 @@ from sqlalchemy.dialects import oracle
 
 from lake_assets.config import UNDECIDED, LakeConfig
 from lake_assets.config.config_file import ConfigError, load_lake
-from lake_assets.onboarding.lake_yaml_text import lake_yaml
+from lake_assets.onboarding.lake_yaml_text import head, source_lines
 from lake_assets.storage.reflection.declared import Declared, undecided
 from lake_assets.storage.reflection.reflect import (
     SourceColumn,
     SourceTable,
-    _own_schemas,
-    _tables,
+    _Reader,
+    _selected,
 )
 
 
@@ -28,7 +28,8 @@ def _table(schema: str, name: str, *columns: SourceColumn, key: tuple[str, ...] 
 
 
 def _loaded(folder: Path, *tables: SourceTable) -> LakeConfig:
-    (folder / "lake.yaml").write_text(lake_yaml("Oracle", "shop", "bronze", tables), encoding="utf-8")
+    lines = ["sources:", *source_lines("shop", "bronze", tables)]
+    (folder / "lake.yaml").write_text(head("Oracle") + "\n".join(lines), encoding="utf-8")
     return load_lake(folder / "lake.yaml")
 
 
@@ -64,7 +65,7 @@ def test_tables_of_one_name(tmp_path: Path) -> None:
 
 def test_an_undecided_column_is_never_declared(tmp_path: Path) -> None:
     column = SourceColumn("n", undecided("number without digits"), True)
-    with pytest.raises(ConfigError, match=r"columns\.n: 'undecided' is not a type"):
+    with pytest.raises(ConfigError, match=r"columns\.n: is undecided: number without digits \(line \d+\)"):
         _loaded(tmp_path, _table("A", "T", SourceColumn("id", Declared("int"), True), column))
 
 
@@ -91,11 +92,21 @@ class OracleInspector:
     def get_unique_constraints(self, name: str, schema: str) -> list[dict[str, Any]]:
         return []
 
+    def get_indexes(self, name: str, schema: str) -> list[dict[str, Any]]:
+        return []
+
+    def get_view_names(self, schema: str) -> list[str]:
+        return []
+
 
 def test_oracles_names_are_as_in_the_files() -> None:
     inspector: Any = OracleInspector()
-    assert _own_schemas(inspector) == ["shop"]
-    mixed, orders = _tables(inspector, inspector.dialect, "shop")
+    assert _selected(inspector, [], ["shop", "sys", "system", "hr"]) == (
+        ["shop"],
+        ["the schemas sys, system, which Oracle itself makes", "the schema hr, which --schema reads"],
+    )
+    assert _selected(inspector, ["SHOP"], ["shop", "hr"]) == (["shop"], [])
+    mixed, orders = _Reader(inspector, inspector.dialect, None).tables("shop")
     assert (orders.schema, orders.name, orders.primary_key) == ("SHOP", "ORDERS", ("ID",))
     assert (mixed.schema, mixed.name) == ("SHOP", "Mixed")
     assert [(c.name, c.declared.type) for c in orders.columns] == [

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 
 from lake_assets.config import UNDECIDED, parse_column
 from lake_assets.storage.reflection.declared import TypeName, parse_type
-from lake_assets.storage.reflection.reflect import ENGINES, declared_type
+from lake_assets.storage.reflection.reflect import declared_kind, declared_type
 
 DIALECTS: dict[str, Any] = {
     "postgresql": postgresql.dialect(),
@@ -59,14 +59,14 @@ CASES: dict[str, list[tuple[Any, str]]] = {
         (postgresql.INET(), "string"),
         (postgresql.CIDR(), "string"),
         (postgresql.MACADDR(), "string"),
-        (postgresql.MACADDR8(), UNDECIDED),
+        (postgresql.MACADDR8(), "string"),
         (postgresql.BIT(3), "string"),
         (postgresql.BIT(5, varying=True), "string"),
         (postgresql.TSVECTOR(), "string"),
         (postgresql.INT4RANGE(), "string"),
-        (postgresql.TSTZRANGE(), UNDECIDED),
+        (postgresql.TSTZRANGE(), "string"),
         (postgresql.OID(), UNDECIDED),
-        (postgresql.CITEXT(), UNDECIDED),
+        (postgresql.CITEXT(), "string"),
         (postgresql.DOMAIN("price", postgresql.NUMERIC(8, 2)), "decimal(8, 2)"),
         (sa.types.NullType(), UNDECIDED),
     ],
@@ -161,7 +161,7 @@ CASES: dict[str, list[tuple[Any, str]]] = {
 NAMED: list[tuple[str, str, str]] = [
     ("postgresql", "xml", "string"),
     ("postgresql", "point", "string"),
-    ("postgresql", "geometry", UNDECIDED),
+    ("postgresql", "geometry", "string"),
     ("mysql", "geometry", "binary"),
     ("oracle", "XMLTYPE", "string"),
     ("oracle", "SDO_GEOMETRY", UNDECIDED),
@@ -190,7 +190,7 @@ def test_a_type_of_the_source(engine: str, kind: Any, declared: str) -> None:
 
 @pytest.mark.parametrize(("engine", "name", "declared"), NAMED)
 def test_a_type_that_only_its_name_is_known_of(engine: str, name: str, declared: str) -> None:
-    assert ENGINES[engine][1](parse_type(name)).type == declared
+    assert declared_kind(parse_type(name), DIALECTS[engine]).type == declared
 
 
 @pytest.mark.parametrize(
