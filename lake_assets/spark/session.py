@@ -21,7 +21,9 @@ from py4j.protocol import Py4JNetworkError
 
 from lake_assets.config import LakeConfig
 from lake_assets.config.aws.secret_references import refers
-from lake_assets.errors import ApplyConflict, TableStopped, with_causes
+from lake_assets.config.secrets import hidden_in
+from lake_assets.errors import ApplyConflict, SparkLost, TableStopped, with_causes
+from lake_assets.spark.causes import root_cause
 from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.internals.pyspark_private import (
     activate,
@@ -203,6 +205,17 @@ class SparkSessions:
         with self._lock:
             if self._connects:
                 self._drop()
+
+    def lost(self, during: str, error: BaseException) -> SparkLost | None:
+        """The error for a user, if `error` says that the server was lost or does not answer; None for any other error.
+        The next sessions connect to the server that answers then. `during`: what was lost with it."""
+        if isinstance(error, PreflightError) and self._connects and not isinstance(error, SparkRefused):
+            return SparkLost(str(error))
+        if not server_lost(error):
+            return None
+        self.forget()
+        reason = hidden_in(self._lake, root_cause(error))
+        return SparkLost(f"Spark at {self._lake.spark.address} was lost during {during} ({reason}).")
 
     def _embedded(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.sql import SparkSession

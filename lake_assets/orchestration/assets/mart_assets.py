@@ -24,6 +24,7 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import (
     SHOW_ROWS,
     SHOWN,
     WRITE_MODE,
+    repeating,
 )
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import grouped, table_metadata
@@ -101,7 +102,11 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.Ass
             periods = mart.partitions.of_key(keys.start), mart.partitions.of_key(keys.end)
         # This heartbeat covers the planning; the IO manager's covers computing and writing the rows.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
+        with (
+            Heartbeat(context.instance, context.run.run_id, beat),
+            repeating(runtime, mart.identifier),
+            secrets_hidden(runtime.lake),
+        ):
             computed, metadata = computed_mart(runtime, tables.read, mart, view, periods)
             lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)

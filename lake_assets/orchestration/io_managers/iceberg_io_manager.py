@@ -8,7 +8,8 @@ Here: what a run reads and writes. Not here: the commit (`gold/write/write_mart.
 import json
 import os
 import random
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -57,8 +58,26 @@ SHOWN = (
 SHOW_ROWS = "lake/preview"
 """Definition metadata: False if events must show no rows of the table."""
 
-MOST_RACES = 10
-"""How often a run computes again after it lost a race to another run of the same table."""
+MOST_REPEATS = 10
+"""How often a step is repeated after it lost a race to another run of the same table, or lost Spark."""
+RESTART_SECONDS = 5
+"""How long a step waits for a server that was lost: a restarted one answers after some seconds."""
+
+
+@contextmanager
+def repeating(runtime: LakeRuntime, name: str) -> Iterator[None]:
+    """Has Dagster repeat the step of the asset `name` at once if it lost a race to another run, or its Spark Connect
+    server. Every other failure would occur again."""
+    try:
+        yield
+    except Exception as error:
+        lost = runtime.sessions.lost(f"the step of {name}", error)
+        if lost is None and not isinstance(error, ApplyConflict):
+            raise
+        reason = lost or error
+        reason.__cause__ = None  # keeps Spark's trace, which adds nothing, out of the log
+        # At random, so that the same runs do not collide again.
+        raise dg.RetryRequested(MOST_REPEATS, RESTART_SECONDS if lost else random.uniform(0.2, 2)) from reason
 
 
 class TableIOManager(dg.IOManager):
@@ -88,19 +107,14 @@ class TableIOManager(dg.IOManager):
         return write(self._runtime, identifier, computed, store)
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Raises PartitionMismatch, KeyMismatch and ColumnMismatch; a run that lost a race to another run computes
-        again."""
+        """Raises PartitionMismatch, KeyMismatch and ColumnMismatch; a step that lost a race to another run, or Spark,
+        computes again."""
         if obj is None:
             return
         # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
-        with _alive(context, self._runtime.lake.automation.heartbeat_interval.total_seconds()):
-            try:
-                self._store(context, obj if isinstance(obj, Computed) else self._plain(context, obj))
-            except ApplyConflict as error:
-                # Only a lost race is retried at once: every other failure would occur again.
-                wait = random.uniform(0.2, 2)  # so that the same runs do not collide again
-                error.__cause__ = None  # keeps Spark's trace, which adds nothing, out of the log
-                raise dg.RetryRequested(MOST_RACES, wait) from error
+        beat = self._runtime.lake.automation.heartbeat_interval.total_seconds()
+        with _alive(context, beat), repeating(self._runtime, context.asset_key.to_user_string()):
+            self._store(context, obj if isinstance(obj, Computed) else self._plain(context, obj))
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
         metadata, store = context.definition_metadata, computed.store
@@ -146,7 +160,8 @@ class TableIOManager(dg.IOManager):
         upstream = context.upstream_output
         rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})
         wanted = context.dagster_type.typing_type
-        return table_value(self._runtime, identifier, table, wanted, rows, self._cuts.metadata(context))
+        with repeating(self._runtime, context.asset_key.to_user_string()):
+            return table_value(self._runtime, identifier, table, wanted, rows, self._cuts.metadata(context))
 
 
 def _count_partitions(context: dg.OutputContext, table: Table, snapshot_id: int, *, whole: bool) -> None:

@@ -41,7 +41,7 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.preflight import PreflightError
-from lake_assets.spark.session import FEW_ROWS, SparkRefused, server_lost
+from lake_assets.spark.session import FEW_ROWS, server_lost
 from lake_assets.storage.object_store import ObjectStore, StoreError
 from lake_assets.words import many, them
 
@@ -221,11 +221,8 @@ def _as_lake_error(runtime: LakeRuntime, target: Target, batch: Batch, error: Ex
         reason = f"{too_long}, and run `{maintain}`."
     else:
         reason = hidden_in(runtime.lake, root_cause(error))
-    if server_lost(error):
-        runtime.sessions.forget()
-        return SparkLost(
-            f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost during a batch ({reason}). {PENDING}"
-        )
+    if (lost := runtime.sessions.lost("a batch", error)) is not None:
+        return SparkLost(f"{target.identifier}: {lost} {PENDING}")
     if lost_race(error):
         return ApplyConflict(f"{target.identifier}: another run committed first")
     files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
@@ -238,9 +235,9 @@ def _session(runtime: LakeRuntime, planned: Planned, held: ExitStack) -> SparkSe
     try:
         return held.enter_context(runtime.sessions.isolated(few_rows=_reads_few_rows(planned)))
     except PreflightError as error:
-        if runtime.lake.spark.mode != "connect" or isinstance(error, SparkRefused):
+        if (lost := runtime.sessions.lost("the start of a batch", error)) is None:
             raise
-        raise SparkLost(f"{target.identifier}: {error}") from error
+        raise SparkLost(f"{target.identifier}: {lost}") from error
 
 
 def _reads_few_rows(planned: Planned) -> bool:

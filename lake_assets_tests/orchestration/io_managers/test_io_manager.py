@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, PartitionMismatch, SparkLost
+from lake_assets.gold.write import write_mart
 from lake_assets.gold.write.write_mart import Computed
 from lake_assets.orchestration.io_managers import iceberg_io_manager as io_manager
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
@@ -170,7 +171,7 @@ def test_a_write_planned_from_an_older_table_computes_again(lake: Lake, instance
 def test_a_write_that_always_loses_gives_up_and_changes_nothing(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
-    monkeypatch.setattr(io_manager, "MOST_RACES", 1)
+    monkeypatch.setattr(io_manager, "MOST_REPEATS", 1)
     name = f"lost_{first}"
     initial = mart(name, lambda: Computed(frame(lake, OLD[1:2]), COLUMNS))
     run(lake, instance, initial, "2024-03-02")
@@ -188,6 +189,36 @@ def test_a_write_that_always_loses_gives_up_and_changes_nothing(
     assert ApplyConflict.__name__ in str(retried[0].event_specific_data)
     assert snapshot(lake, name) == before
     assert branches(lake, name) == set()
+
+
+LOST = (
+    "StatusCode.UNAVAILABLE: failed to connect to all addresses",
+    "StatusCode.UNAUTHENTICATED: Invalid token",
+)
+"""Of calls to a server that was killed, and to the one that has replaced it."""
+
+
+@pytest.mark.parametrize("error", LOST)
+def test_a_step_whose_server_was_killed_is_repeated(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    """Dagster shows one sentence, and no trace of Spark's."""
+    monkeypatch.setattr(io_manager, "RESTART_SECONDS", 0)
+    failures, write = [RuntimeError(error)], write_mart.write
+
+    def dying(*arguments: Any) -> dict[str, Any]:
+        if failures:
+            raise failures.pop()
+        return write(*arguments)
+
+    monkeypatch.setattr(io_manager, "write", dying)
+    asset = mart("killed", lambda: Computed(frame(lake, OLD[1:2]), COLUMNS))
+    result = run(lake, instance, asset, "2024-03-02")
+    assert stored(lake, "killed") == OLD[1:2]
+    (repeated,) = [event for event in result.all_events if event.is_step_up_for_retry]
+    told = str(repeated.event_specific_data)
+    assert "was lost during the step of gold/killed (StatusCode.UNA" in told
+    assert "Traceback" not in told
 
 
 def test_another_failure_is_not_tried_again(lake: Lake, instance: dg.DagsterInstance) -> None:
