@@ -131,6 +131,18 @@ def init(
             help="A SQLAlchemy URL, such as postgresql://user:password@host/database. No part of it is written.",
         ),
     ],
+    documents: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="More of AWS's descriptions, as for --endpoint."),
+    ] = None,
+    endpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON of `aws dms describe-endpoints`, `describe-replication-tasks`, or table mappings: their "
+            "settings and tables count.",
+        ),
+    ] = None,
     schema: Annotated[list[str] | None, typer.Option(help="Only this schema; may be repeated.")] = None,
     source: Annotated[str, typer.Option(help="The source's name in lake.yaml.")] = "source",
     location: Annotated[
@@ -148,6 +160,7 @@ def init(
         schemas=schema or [],
         source=source,
         location=location,
+        documents=[*(endpoint or ()), *(documents or ())],
     )
     if output == "-":
         typer.echo(written.text, nl=False)

@@ -66,13 +66,15 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What tables of a source have in common in its section."""
+class Shared:
+    """What the tables of a source have in common in its section."""
 
     names: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
     """`name:` by schema and table, where one is needed."""
-    shared: Collection[tuple[str, bool]] = ()
+    types: Collection[tuple[str, bool]] = ()
     """The undecided types with one decision for several columns, by the type and NOT NULL."""
+    decided: set[tuple[str, bool]] = field(default_factory=set)
+    """Those whose decision the text has already."""
     reserved: Collection[str] = ("Op",)
     """Columns that DMS adds."""
     before_images: bool | None = None
@@ -105,15 +107,14 @@ def table_lines(
 ) -> list[str]:
     """The sections of tables in a source's `tables`, as indented there. `taken`: names of other silver tables of the
     source. `shared`: whether one decision settles an undecided type for all of its columns."""
-    written = Written(
+    common = Shared(
         names=silver_names([(table.schema, table.name) for table in tables], taken),
-        shared=shared_types(tables) if shared else (),
+        types=shared_types(tables) if shared else (),
     )
-    seen = set[tuple[str, bool]]()
     return [
         f"      {line}"
         for table in tables
-        for line in (f"{key(table_text(table.schema, table.name))}:", *table_body(table, written, seen))
+        for line in (f"{key(table_text(table.schema, table.name))}:", *table_body(table, common))
     ]
 
 
@@ -128,18 +129,17 @@ def shared_types(tables: Sequence[SourceTable]) -> set[tuple[str, bool]]:
     return {kind for kind, number in found.items() if number > 1}
 
 
-def table_body(table: SourceTable, written: Written, seen: set[tuple[str, bool]]) -> Iterator[str]:
-    """The lines of a table without its key in `tables`, indented by two. `seen`: the shared types whose decision the
-    text has already."""
-    renamed = renamed_columns([column.name for column in table.columns], written.reserved, [Mode.CURRENT])
-    if (name := written.names.get((table.schema, table.name))) is not None:
+def table_body(table: SourceTable, shared: Shared) -> Iterator[str]:
+    """The lines of a table without its key in `tables`, indented by two."""
+    renamed = renamed_columns([column.name for column in table.columns], shared.reserved, [Mode.CURRENT])
+    if (name := shared.names.get((table.schema, table.name))) is not None:
         yield f"  name: {name}"
     for sentence in advice(table):
         yield f"  # {sentence}"
     if table.primary_key:
         yield f"  primary_key: {listed(renamed.get(name, name) for name in table.primary_key)}"
     else:
-        missing = without_key(table, written.before_images)
+        missing = without_key(table, shared.before_images)
         yield from (f"  # {sentence}" for sentence in missing.advice)
         if missing.key:
             yield f"  primary_key: {listed(renamed.get(name, name) for name in missing.key)}"
@@ -147,7 +147,7 @@ def table_body(table: SourceTable, written: Written, seen: set[tuple[str, bool]]
             yield f"  mode: {UNDECIDED}  # {missing.reason}"
     yield "  columns:"
     for column in table.columns:
-        yield f"    {_column(column, renamed.get(column.name, column.name), written.shared, seen)}"
+        yield f"    {_column(column, renamed.get(column.name, column.name), shared)}"
     if renamed:
         given = {new: old for old, new in renamed.items()}
         yield f"  renamed_from: {mapping(given)}  # names that silver cannot have"
@@ -193,21 +193,19 @@ def lob_decision(tables: Sequence[SourceTable]) -> Decision | None:
     )
 
 
-def _column(
-    column: SourceColumn, name: str, shared: Collection[tuple[str, bool]], seen: set[tuple[str, bool]]
-) -> str:
+def _column(column: SourceColumn, name: str, shared: Shared) -> str:
     declared = column.declared
     text = declared.type + (" not null" if column.required else "")
     # A source's names may have any characters, but must not end the comment's line.
     comment = " ".join((declared.comment or "").split())
-    if declared.of is not None and (kind := (declared.of, column.required)) in shared:
+    if declared.of is not None and (kind := (declared.of, column.required)) in shared.types:
         anchor = re.sub(r"[^a-z0-9]+", "_", declared.of.lower()).strip("_") + (
             "_not_null" if column.required else ""
         )
-        if kind in seen:
+        if kind in shared.decided:
             text, comment = f"*{anchor}", ""
         else:
-            seen.add(kind)
+            shared.decided.add(kind)
             text = f"&{anchor} {text}"
             comment = f"for each *{anchor} below, too: {comment}"
     return f"{key(name)}: {text}" + (f"  # {comment}" if comment else "")

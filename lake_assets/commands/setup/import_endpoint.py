@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lake_assets.errors import DocumentError
-from lake_assets.onboarding.endpoint_import.documents import read_documents
+from lake_assets.onboarding.endpoint_import.documents import Documents, read_documents
 from lake_assets.onboarding.endpoint_import.lake_section import lake_section
 
 
 def import_endpoint(files: Sequence[Path], output: Path | None = None) -> str:
     """The section that the files describe, also written to `output`. Raises DocumentError for a file that cannot be
     read or used, and for an output that exists already."""
-    text = lake_section(read_documents({str(file): _text(file) for file in files}))
+    text = lake_section(documents_of(files))
     if output is not None:
         try:
             with output.open("x", encoding="utf-8") as opened:
@@ -24,6 +24,11 @@ def import_endpoint(files: Sequence[Path], output: Path | None = None) -> str:
         except OSError as error:
             raise DocumentError(f"{output} cannot be written: {error.strerror}.") from error
     return text
+
+
+def documents_of(files: Sequence[Path]) -> Documents:
+    """What the files describe. Raises DocumentError."""
+    return read_documents({str(file): _text(file) for file in files})
 
 
 def _text(file: Path) -> str:

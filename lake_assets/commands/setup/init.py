@@ -5,10 +5,13 @@ Here: writing the file. Not here: its content (`onboarding/`), reading the sourc
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lake_assets.commands.setup.dagster_files import place
+from lake_assets.commands.setup.import_endpoint import documents_of
+from lake_assets.onboarding.endpoint_import.lake_section import section_from_database
 from lake_assets.onboarding.json_schema import SCHEMA, schema_text
 from lake_assets.onboarding.lake_yaml_text import (
     Decision,
@@ -42,14 +45,19 @@ def init(
     schemas: list[str],
     source: str,
     location: str | None,
+    documents: Sequence[Path] = (),
 ) -> Written:
     """Writes `output`, which must not exist yet, and Dagster's files beside it. With None, only returns the text.
-    Raises SourceError."""
+    `documents`: AWS's descriptions of the endpoints and the task, whose settings and table mapping then count. Raises
+    SourceError and DocumentError."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", source):
         raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
     if output is not None and output.exists():
         raise SourceError(f"{output} exists and is not overwritten: name another file with --output.")
-    written = _from_database(read_tables(address, schemas), source, location)
+    if documents:
+        written = _with_documents(address, schemas, source, location, documents)
+    else:
+        written = _from_database(read_tables(address, schemas), source, location)
     if output is not None:
         _write(output, written.text)
     return written
@@ -65,6 +73,25 @@ def _from_database(reading: Reading, source: str, location: str | None) -> Writt
         sum(len(table.columns) for table in reading.tables),
         [*([lobs] if lobs is not None else []), *open_decisions(reading.tables)],
         list(reading.left_out),
+    )
+
+
+def _with_documents(
+    address: str, schemas: Sequence[str], source: str, location: str | None, documents: Sequence[Path]
+) -> Written:
+    section = section_from_database(
+        documents_of(documents),
+        source,
+        location,
+        lambda settings: read_tables(address, schemas, settings=settings),
+    )
+    return Written(
+        section.engine,
+        head(section.engine) + section.text,
+        len(section.tables),
+        sum(len(table.columns) for table in section.tables),
+        list(section.undecided),
+        list(section.left_out),
     )
 
 

@@ -45,6 +45,8 @@ class SourceEndpoint:
     arn: str | None
     engine: str
     """DMS's name of it, such as `aurora-postgresql`."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """By name in lower case, also those of ExtraConnectionAttributes; values in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
         is_target = str(entry.get("EndpointType", "target")).lower() == "target"
         engine = str(entry.get("EngineName", "s3")).lower()
         if not is_target:
-            found.sources.append(SourceEndpoint(entry.get("EndpointArn"), engine))
+            found.sources.append(
+                SourceEndpoint(entry.get("EndpointArn"), engine, _source_settings(entry, file))
+            )
         if not is_target or engine != "s3":
             return False
         found.endpoints.append(
@@ -162,6 +166,21 @@ def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
     elif _SETTINGS & set(entry):
         found.loose_settings.append((file, entry))
     return True
+
+
+def _source_settings(entry: Mapping[str, Any], file: str) -> dict[str, str]:
+    """PostgreSQLSettings, OracleSettings and their kind, and the extra connection attributes."""
+    found: dict[str, Any] = {
+        name.strip(): value.strip()
+        for name, separator, value in (
+            part.partition("=") for part in str(entry.get("ExtraConnectionAttributes") or "").split(";")
+        )
+        if separator
+    }
+    for name, value in entry.items():
+        if name.endswith("Settings") and value:
+            found |= _embedded(value, f"{file}: {name}")
+    return {name.lower(): str(value).lower() for name, value in found.items()}
 
 
 def _task(entry: Mapping[str, Any], file: str) -> Task:

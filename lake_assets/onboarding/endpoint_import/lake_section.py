@@ -10,20 +10,65 @@ known one. No lake opens with that word.
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from lake_assets.config import UNDECIDED, DmsSettings
-from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
+from lake_assets.errors import DocumentError
+from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint, Task
 from lake_assets.onboarding.endpoint_import.s3_settings import endpoint_settings, location
 from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft, table_drafts
 from lake_assets.onboarding.endpoint_import.task_settings import task_settings
+from lake_assets.onboarding.lake_yaml_text import (
+    Decision,
+    Shared,
+    lob_decision,
+    open_decisions,
+    shared_types,
+    table_body,
+)
+from lake_assets.onboarding.silver_names import silver_names
+from lake_assets.storage.reflection.reflect import Reading, SourceTable, listing
+from lake_assets.table_name import table_text
 
 _DEFAULTS = DmsSettings().model_dump()
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\"/-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WIDTH = 111
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What the documents say of a source."""
+
+    endpoint: Endpoint
+    tasks: Sequence[Task]
+    tables: list[TableDraft]
+    settings: dict[str, Any]
+    """Of the endpoint."""
+    common: dict[str, Any]
+    """Of all tables."""
+    notes: list[str]
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The settings of the source's `dms`."""
+        return {k: v for k, v in (self.settings | self.common).items() if v != _DEFAULTS[k]}
+
+
+@dataclass(frozen=True, slots=True)
+class FromDatabase:
+    """The section of a source whose database was read."""
+
+    text: str
+    engine: str
+    tables: tuple[SourceTable, ...]
+    """Those that the mapping selects, by the names under which they arrive."""
+    undecided: tuple[Decision, ...]
+    left_out: tuple[str, ...]
 
 
 def lake_section(documents: Documents) -> str:
@@ -35,52 +80,131 @@ def lake_section(documents: Documents) -> str:
         names[name] = names.get(name, 0) + 1
         if names[name] > 1:
             name = f"{name}_{names[name]}"
-        lines += _indented(_source(name, endpoint, documents))
+        lines += _indented(_source(name, location(endpoint), _draft(endpoint, documents)))
     return "\n".join(lines) + "\n"
 
 
-def _source(name: str, endpoint: Endpoint, documents: Documents) -> Iterator[str]:
+def section_from_database(
+    documents: Documents, name: str, where: str | None, read: Callable[[Mapping[str, str]], Reading]
+) -> FromDatabase:
+    """The section of the only S3 target, called `name`, with the columns of the tables that the mapping selects. `read`
+    reads the source's tables, given the settings of its endpoint; `where` replaces the target's location. Raises
+    DocumentError for several targets, without a task, and for a mapping that selects no table."""
+    endpoint, *others = documents.endpoints
+    if others:
+        names = ", ".join(target.name for target in documents.endpoints)
+        raise DocumentError(f"{names} are S3 targets, and a database is read for one: leave out the others.")
+    tasks = documents.tasks_of(endpoint)
+    if not tasks:
+        raise DocumentError(
+            f"no task of the target {endpoint.name} is described: add the output of "
+            "`aws dms describe-replication-tasks`, or the file of its table mappings."
+        )
+    at_source = documents.source_of(tasks[0])
+    reading = read(at_source.settings if at_source is not None else {})
+    draft = _draft(endpoint, documents, reading.tables)
+    chosen = [table.found for table in draft.tables]
+    unselected = [table_text(t.schema, t.name) for t in reading.tables if t not in chosen]
+    left_out = [f"{listing(unselected)}, which the table mapping does not select"] if unselected else []
+    if not chosen:
+        raise DocumentError(f"the table mapping selects none of the database's tables {listing(unselected)}.")
+    arrived = [table.arrived for table in draft.tables]
+    lobs = lob_decision(arrived) if "lob_mode" not in draft.settings | draft.common else None
+    images = _before_images(draft)
+    shared = Shared(
+        names=silver_names([(table.schema, table.name) for table in arrived]),
+        types=shared_types(arrived),
+        reserved=_added(draft),
+        before_images=images,
+    )
+    bodies = {draft.name: [*table_body(draft.arrived, shared)] for draft in draft.tables}
+    where = location(endpoint) if where is None else where
+    lines = ["sources:", *_indented(_source(name, where, draft, bodies, lobs))]
+    return FromDatabase(
+        "\n".join(lines) + "\n",
+        reading.engine,
+        tuple(arrived),
+        (*([lobs] if lobs is not None else []), *open_decisions(arrived, before_images=images)),
+        (*reading.left_out, *left_out),
+    )
+
+
+def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable] | None = None) -> _Draft:
     settings, notes = endpoint_settings(endpoint)
     tasks = documents.tasks_of(endpoint)
-    drafts: list[TableDraft] = []
+    tables: list[TableDraft] = []
     for task in tasks:
         own, more = task_settings(task)
         notes += more
         source = documents.source_of(task)
-        found = table_drafts(task.rules, source.engine if source is not None else None)
+        found = table_drafts(task.rules, source.engine if source is not None else None, known)
         if not found:
             settings |= own
-        for draft in found:
-            draft.dms = own | draft.dms
-        drafts += found
+        for table in found:
+            table.dms = own | table.dms
+        tables += found
     if not tasks:
         notes.append(
             "no task is described: its added columns, before images and LOB mode are not known, nor are the tables"
         )
-    for draft in drafts:
-        _order_added_columns(draft)
-    common = _common(drafts)
-    written = {k: v for k, v in (settings | common).items() if v != _DEFAULTS[k]}
-    listed = [*written.get("added_columns", ()), *(d.dms.get("added_columns") for d in drafts)]
+    for table in tables:
+        _order_added_columns(table)
+    draft = _Draft(endpoint, tasks, tables, settings, _common(tables), notes)
+    listed = [*draft.written.get("added_columns", ()), *(t.dms.get("added_columns") for t in tables)]
     if any(listed) and settings.get("data_format", "csv") == "csv" and not settings.get("add_column_name"):
         notes.append(
             "added_columns is in the rules' order: compare it with a file, since files have no header"
         )
-    described = f"the endpoint {endpoint.name}" + (
-        f" and the tasks {', '.join(task.name for task in tasks)}" if tasks else ""
+    return draft
+
+
+def _before_images(draft: _Draft) -> bool:
+    """Whether the files of all tables have before images of all columns."""
+    given = [draft.settings | table.dms for table in draft.tables]
+    return all(
+        dms.get("before_image_prefix")
+        and (dms.get("before_image_columns") == "all" or dms.get("add_column_name"))
+        for dms in given
+    )
+
+
+def _added(draft: _Draft) -> set[str]:
+    """The columns that DMS adds to files of some table."""
+    found = {"Op"}
+    for dms in (draft.settings, *(table.dms for table in draft.tables)):
+        found |= {dms[key] for key in ("timestamp_column_name", "change_sequence_column") if dms.get(key)}
+        found |= {*dms.get("added_columns", ())}
+    return found
+
+
+def _source(
+    name: str,
+    where: str,
+    draft: _Draft,
+    bodies: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    lobs: Decision | None = None,
+) -> Iterator[str]:
+    """`bodies`: by table, the lines of its columns and key, if the source was read."""
+    described = f"the endpoint {draft.endpoint.name}" + (
+        f" and the tasks {', '.join(task.name for task in draft.tasks)}" if draft.tasks else ""
     )
     yield f"# From {_one_line(described)}. Comments say what is missing in them."
     yield f"{name}:"
-    yield f"  location: {_scalar(location(endpoint))}"
-    for note in dict.fromkeys(notes):
+    yield f"  location: {_scalar(where)}"
+    for note in dict.fromkeys(draft.notes):
         yield from _indented(_comment(note))
-    yield "  dms:" if written else "  dms: {}"
+    written = draft.written
+    yield "  dms:" if written or lobs is not None else "  dms: {}"
     for key, value in written.items():
         yield f"    {key}: {_scalar(value)}"
-    yield from _indented(_tables(drafts, common))
+    if lobs is not None:
+        yield f"    lob_mode: {UNDECIDED}  # {lobs.reason}"
+    yield from _indented(_tables(draft.tables, draft.common, bodies))
 
 
-def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator[str]:
+def _tables(
+    drafts: Sequence[TableDraft], common: Mapping[str, Any], bodies: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     tables: dict[str, TableDraft] = {}
     for draft in (draft for draft in drafts if not draft.pattern):
         if tables.setdefault(draft.name, draft) is not draft:
@@ -105,10 +229,13 @@ def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator
             yield from _indented(_comment(note), 2)
         if own := _difference(draft.dms, common):
             yield f"    dms: {_scalar(own)}"
-        if draft.primary_key:
-            yield f"    primary_key: {_scalar(list(draft.primary_key))}"
         if draft.source_filter is not None:
             yield f"    source_filter: {_scalar(draft.source_filter)}"
+        if name in bodies:
+            yield from _indented(bodies[name])
+            continue
+        if draft.primary_key:
+            yield f"    primary_key: {_scalar(list(draft.primary_key))}"
         yield f"    columns: {UNDECIDED}"
 
 

@@ -6,12 +6,13 @@ The guide's chapter is "Specifying table selection and transformations rules usi
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lake_assets.config import UNDECIDED, table_text
 from lake_assets.onboarding.endpoint_import.row_filters import source_filter
 from lake_assets.onboarding.endpoint_import.task_settings import lob_mode
+from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable
 
 Rule = Mapping[str, Any]
 CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
@@ -26,9 +27,25 @@ class TableDraft:
     pattern: bool
     dms: dict[str, Any] = field(default_factory=dict)
     primary_key: tuple[str, ...] = ()
+    columns: tuple[SourceColumn, ...] = ()
+    """Those of the source's table, by the names under which they arrive; empty if the source was not read."""
+    found: SourceTable | None = None
+    """The source's table, if the source was read."""
     source_filter: str | None = None
     """The SQL condition of the rows that DMS reads; `undecided` if it cannot be translated."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def arrived(self) -> SourceTable:
+        """The source's table as it arrives."""
+        assert self.found is not None, "the source was read"
+        return replace(
+            self.found,
+            schema=self.schema,
+            name=self.table,
+            columns=self.columns,
+            primary_key=self.primary_key,
+        )
 
     @property
     def name(self) -> str:
@@ -36,19 +53,31 @@ class TableDraft:
         return table_text(self.schema, self.table)
 
 
-def table_drafts(rules: Sequence[Rule], engine: str | None = None) -> list[TableDraft]:
-    """A draft for each table that the rules name, and for each pattern, in the rules' order. `engine`: DMS's name of
-    the source's engine, whose SQL the filters become."""
+def table_drafts(
+    rules: Sequence[Rule], engine: str | None = None, known: Sequence[SourceTable] | None = None
+) -> list[TableDraft]:
+    """A draft for each table that the rules name, and for each pattern, in the rules' order; with the source's tables
+    in `known`, for each of them that the rules select. `engine`: DMS's name of the source's engine, whose SQL the
+    filters become."""
     selections = [rule for rule in rules if rule.get("rule-type") == "selection"]
     included = [rule for rule in selections if rule.get("rule-action") in ("include", "explicit")]
     excluded = [rule for rule in selections if rule.get("rule-action") == "exclude"]
-    found: dict[tuple[str, str], None] = {}
-    for locator in (*map(_locator, included), *_named(rules, included)):
-        if not any(_covers(_locator(rule), locator) for rule in excluded):
-            found[locator] = None
+    wanted: Mapping[tuple[str, str], SourceTable | None]
+    if known is None:
+        wanted = dict.fromkeys((*map(_locator, included), *_named(rules, included)))
+    else:
+        at_source = {(_escaped(table.schema), _escaped(table.name)): table for table in known}
+        wanted = {
+            at: t for at, t in at_source.items() if any(_covers(_locator(rule), at) for rule in included)
+        }
     drafts = []
-    for schema, table in found:
+    for (schema, table), source in wanted.items():
+        if any(_covers(_locator(rule), (schema, table)) for rule in excluded):
+            continue
         draft = TableDraft(_plain(schema), _plain(table), pattern=not (_is_name(schema) and _is_name(table)))
+        if source is not None:
+            draft = TableDraft(source.schema, source.name, pattern=False, found=source)
+            draft.columns, draft.primary_key = source.columns, source.primary_key
         for rule in rules:
             if rule.get("rule-type") != "selection" and _covers(_locator(rule), (schema, table)):
                 _apply(rule, draft)
@@ -65,7 +94,10 @@ def _filter(
     draft: TableDraft, locator: tuple[str, str], included: Sequence[Rule], engine: str | None
 ) -> None:
     """Adds the filters of the rules that select the table. DMS applies filters only to tables with exact names."""
-    own = [rule for rule in included if _locator(rule) == locator]
+    own = [
+        rule for rule in included if all(map(_is_name, _locator(rule))) and _covers(_locator(rule), locator)
+    ]
+    own = own or [rule for rule in included if _locator(rule) == locator]
     filtered = [rule for rule in own if rule.get("filters")]
     others = [rule for rule in included if rule not in own and _covers(_locator(rule), locator)]
     if any(rule.get("filters") for rule in others) or (draft.pattern and filtered):
@@ -113,6 +145,11 @@ def _plain(text: str) -> str:
     return text.replace("[_]", "_") if _is_name(text) else text
 
 
+def _escaped(name: str) -> str:
+    """A real name as a locator names it exactly."""
+    return re.sub(r"[%_\[]", lambda found: f"[{found[0]}]", name)
+
+
 def _covers(wider: tuple[str, str], narrower: tuple[str, str]) -> bool:
     return all(w == n or bool(_regex(w).fullmatch(_plain(n))) for w, n in zip(wider, narrower, strict=True))
 
@@ -145,12 +182,28 @@ def _apply(rule: Rule, draft: TableDraft) -> None:
             draft.notes.append(f"the mapping renames the {target} to {rule.get('value')}")
         renamed = _RENAMINGS[action](getattr(draft, target), rule.get("value"), rule.get("old-value"))
         setattr(draft, target, renamed)
+    elif draft.columns and target == "column" and (action in _RENAMINGS or action == "remove-column"):
+        _change_columns(rule, action, draft)
     else:
         column = _part(rule, "object-locator").get("column-name") or ""
         value = f" ({rule['value']})" if isinstance(rule.get("value"), str) else ""
         draft.notes.append(
             f"the mapping has {action or 'a rule'} for {target or 'it'} {column}{value}".strip()
         )
+
+
+def _change_columns(rule: Rule, action: str, draft: TableDraft) -> None:
+    """Renames or removes the columns that the rule selects, as DMS does before it writes them."""
+    selected = _regex(str(_part(rule, "object-locator").get("column-name") or "%"))
+    columns: list[SourceColumn] = []
+    for column in draft.columns:
+        if not selected.fullmatch(column.name):
+            columns.append(column)
+        elif action != "remove-column":
+            renamed = _RENAMINGS[action](column.name, rule.get("value"), rule.get("old-value"))
+            draft.primary_key = tuple(renamed if key == column.name else key for key in draft.primary_key)
+            columns.append(replace(column, name=renamed))
+    draft.columns = tuple(columns)
 
 
 def _table_settings(rule: Rule, draft: TableDraft) -> None:

@@ -173,15 +173,16 @@ def _existing(dialect: sa.Dialect, name: str, every: Sequence[str]) -> str:
             return normalized
     near = did_you_mean(name, every) or "."
     raise SourceError(
-        f"The database has no schema {name} that its user can see{near} It has {_listed(sorted(every))}."
+        f"The database has no schema {name} that its user can see{near} It has {listing(sorted(every))}."
     )
 
 
 def _schemas(names: Sequence[str]) -> str:
-    return f"the {'schema' if len(names) == 1 else 'schemas'} {_listed(names)}"
+    return f"the {'schema' if len(names) == 1 else 'schemas'} {listing(names)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more
 
@@ -222,10 +223,10 @@ class _Reader:
         """Phrases about tables and views that were not read."""
         found = []
         if self._control:
-            found.append(f"{_listed(self._control)}, which DMS itself makes")
+            found.append(f"{listing(self._control)}, which DMS itself makes")
         if self._views:
             found.append(
-                f"{many(len(self._views), 'view')}, whose changes DMS does not see: {_listed(self._views)}"
+                f"{many(len(self._views), 'view')}, whose changes DMS does not see: {listing(self._views)}"
             )
         return found
 
