@@ -6,6 +6,7 @@ that was interrupted goes on with the others. Here: the steps, running them, the
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,12 +27,14 @@ HEADER = "| step | extent | commit | seed | began (UTC) | seconds | result |\n|-
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One proof: its name, the words for `make`, what it covers, and the seed of what is random in it."""
+    """One proof: its name, the words for `make`, what it covers, the seed of what is random in it, and a regular
+    expression of the line of its output that sums it up, the last one that matches."""
 
     name: str
     make: tuple[str, ...]
     extent: str = "all"
     seed: str = "none"
+    says: str = r"\w"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
     disturbed = ("chaos", f"MINUTES={extent.minutes:g}", f"SEED={seed}")
     minutes = _share(extent.minutes, WHOLE.minutes, "minutes")
     return [
-        Step("demo", ("demo",)),
+        Step("demo", ("demo",), says="tables and .* marts in"),
         Step("tests", ("test", *chosen), tests),
         Step("tests on Spark Connect", ("test-connect", *chosen), tests),
         Step("long tests", ("test-long", *chosen), tests),
@@ -72,6 +75,7 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
             ("outside", f"N={extent.outside}", f"SEED={seed}"),
             _share(extent.outside, WHOLE.outside, "histories"),
             str(seed),
+            says="^failed",
         ),
         Step("chaos, a run for each file", disturbed, minutes, str(seed)),
         Step("chaos, the continuous run", (*disturbed, "OPTIONS=--continuous"), minutes, str(seed)),
@@ -130,8 +134,7 @@ class Proof:
         log = self.folder / f"{step.name.replace(' ', '_').replace(',', '')}.log"
         with log.open("wb") as output:
             code = _ended(["make", *step.make], self._clone, output.fileno())
-        lines = [line.strip(" =") for line in log.read_text(errors="replace").splitlines()]
-        said = next((line for line in reversed(lines) if line and not line.startswith("make")), "no output")
+        said = _last(log, step.says) or _last(log, r"\w") or "no output"
         verdict = "passed" if code == 0 else f"failed with exit code {code}"
         return f"{verdict}: {said[:200].replace('|', '/')}"
 
@@ -143,6 +146,13 @@ class Proof:
         self.folder.mkdir(exist_ok=True)
         _git(self.folder, "clone", "--quiet", "--no-checkout", str(self._repository), str(self._clone))
         _git(self._clone, "checkout", "--quiet", "--detach", self.commit)
+
+
+def _last(log: Path, pattern: str) -> str | None:
+    """The last line that matches, of those that are not make's own."""
+    lines = [line.strip(" =") for line in log.read_text(errors="replace").splitlines()]
+    found = [line for line in lines if re.search(pattern, line) and not line.startswith("make")]
+    return " ".join(found[-1].split()) if found else None
 
 
 def _git(folder: Path, *arguments: str) -> str:
