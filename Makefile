@@ -57,7 +57,7 @@ test: $(TEST_PACKAGES)  ## the tests, half an hour on two cores
 test-fast: $(JARS)  ## those that need no Spark and start no processes that take long, two minutes
 	$(PYTEST) -m "not long and not slow and not spark"
 
-test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
+test-connect: $(JARS)  ## those that use Spark, on one Spark Connect server instead of a Spark in each process
 	LAKE_TEST_SPARK=connect $(PYTEST) -m "spark and not long"
 
 test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests

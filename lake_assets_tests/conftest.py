@@ -1,7 +1,11 @@
 """One Spark and one S3 server for the whole test session: starting them takes longer than most tests."""
 
 import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,11 +15,11 @@ import sqlalchemy as sa
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect_server import SESSION_TIMEOUT, ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
-from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
@@ -23,6 +27,38 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 
 # Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
+
+KEPT_SECONDS = "6m"
+"""How long the server of the tests keeps a session that nobody uses: longer than a lake takes one up again
+(`session.LONGEST_REST`), and so short that it does not hold the sessions and catalogs of all lakes of the tests."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With LAKE_TEST_SPARK=connect, starts the one Spark Connect server of all test processes, unless one of them
+    runs this."""
+    if os.environ.get("LAKE_TEST_SPARK") == "connect" and not SPARK:
+        os.environ[REMOTE] = f"sc://127.0.0.1:{free_port()}"
+        SPARK.update(spark_of_environment())
+        folder = Path(tempfile.mkdtemp(prefix="lake_assets_spark_"))
+        config.add_cleanup(partial(_stop_server, _start_server(folder), folder))
+
+
+def _start_server(folder: Path) -> ConnectServer:
+    conf = {
+        # With the jars for S3, which must be there before the server starts.
+        "spark.jars.packages": EVERY_JAR,
+        "spark.jars.excludes": S3_EXCLUDES,
+        "spark.driver.memory": "3g",
+        SESSION_TIMEOUT: KEPT_SECONDS,
+    }
+    server = ConnectServer(lake_config(folder, spark={"conf": conf}), folder)
+    server.start()
+    return server
+
+
+def _stop_server(server: ConnectServer, folder: Path) -> None:
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,30 +73,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     """The session that every lake of the tests takes its own from; with the jars for S3, which must be there before
-    Spark starts. With LAKE_TEST_SPARK=connect, every lake of the tests uses a Spark Connect server instead."""
-    if os.environ.get("LAKE_TEST_SPARK") == "connect":
-        yield from _connected(tmp_path_factory.mktemp("spark"))
+    Spark starts. With LAKE_TEST_SPARK=connect, a session of the tests' server."""
+    if SPARK:
+        yield from _connected()
     else:
         yield from _embedded()
 
 
-def _connected(folder: Path) -> Iterator[SparkSession]:
-    SPARK.update(mode="connect", remote=f"sc://127.0.0.1:{free_port()}")
-    # With the jars for S3, which must be there before the server starts.
-    jars = {
-        "spark.jars.packages": EVERY_JAR,
-        "spark.jars.excludes": S3_EXCLUDES,
-        # The session of this fixture may rest for longer than the lake's own sessions do.
-        "spark.connect.session.manager.defaultSessionTimeout": "12h",
-    }
-    server = ConnectServer(lake_config(folder, spark={"conf": jars}), folder)
-    server.start()
-    try:
-        yield SparkSessions(lake_config(folder)).root()
-    finally:
-        server.stop()
+def _connected() -> Iterator[SparkSession]:
+    session = SparkSessions(lake_config(Path())).root()
+    over = threading.Event()
+
+    def use() -> None:
+        """The server keeps it, however long only the sessions of lakes are used."""
+        while not over.wait(60):
+            session.conf.get("spark.sql.session.timeZone")
+
+    user = threading.Thread(target=use, name="keep-session", daemon=True)
+    user.start()
+    yield session
+    over.set()
+    user.join()
 
 
 def _embedded() -> Iterator[SparkSession]:

@@ -3,6 +3,7 @@
 Here: shared parts of the tests. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,17 @@ ITEMS = {
 }
 """A small keyed table, `public.items`, which stops at the first bad row."""
 
-SPARK: dict[str, Any] = {}
-"""Where Spark is, if not in this process: see `conftest.spark`."""
+REMOTE = "LAKE_TEST_REMOTE"
+"""The variable with the address of the tests' Spark Connect server, for all processes that use it."""
+
+
+def spark_of_environment() -> dict[str, Any]:
+    """The `spark` section of a lake on that server; empty where there is none."""
+    return {"mode": "connect", "remote": os.environ[REMOTE]} if REMOTE in os.environ else {}
+
+
+SPARK = spark_of_environment()
+"""Where Spark is, if not in this process: see `conftest.py`."""
 
 COMPILED = {"spark.sql.shuffle.partitions": 1, "spark.sql.codegen.wholeStage": False}
 """For tests of what a value means: Spark compiles its expressions."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
-from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 
 
 def same_lake(bench: Bench) -> dict[str, Any]:
@@ -21,17 +21,18 @@ def same_lake(bench: Bench) -> dict[str, Any]:
             "uri": catalog.uri.get_secret_value(),
             "warehouse": catalog.warehouse,
         },
+        "spark": SPARK or {"master": "local[1]", "conf": {"spark.driver.memory": "700m"}},
     }
 
 
 def open_same_lake(given: dict[str, Any], **sections: Any) -> Lake:
-    """The lake with a small Spark of its own; `sections` are added to its configuration."""
+    """The lake, on the tests' server or with a small Spark of its own; `sections` are added to its configuration."""
     config = lake_config(
         Path(given["folder"]),
         given["tables"],
         source={"dms": given["dms"]},
         catalog=given["catalog"],
-        spark={"master": "local[1]", "conf": {"spark.driver.memory": "700m"}},
+        spark=given["spark"],
         **sections,
     )
     return open_lake(config, marts=())
