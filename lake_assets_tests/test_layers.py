@@ -80,7 +80,8 @@ def test_contributing_names_every_folder() -> None:
 
 def test_modules_that_are_mentioned_exist() -> None:
     """In docstrings, comments and docs: a name with .py in backticks, with or without its folders."""
-    modules = [str(path.relative_to(PROJECT)) for path in PROJECT.glob("[!.]*/**/*.py")]
+    found = [*PROJECT.glob("*.py"), *PROJECT.glob("[!.]*/**/*.py")]
+    modules = [str(path.relative_to(PROJECT)) for path in found]
     texts = [*PROJECT.glob("lake_assets*/**/*.py"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("*.md")]
     missing = {
         (str(text.relative_to(PROJECT)), mention)
