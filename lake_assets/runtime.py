@@ -3,7 +3,7 @@
 Here: the catalog, the file log, the object stores and the Spark sessions. Not here: their use.
 """
 
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import Owner, of_nobody
 from lake_assets.bronze.quarantine.quarantine_log import Quarantine
 from lake_assets.bronze.scan.strays import StrayLog
-from lake_assets.config import LakeConfig, Strategy
+from lake_assets.config import LakeConfig, Strategy, TableName
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
 def most_large_batches(lake: LakeConfig) -> int:
     """How many large batches are applied at a time."""
     return max(2, lake.automation.apply_threads // 3)
+
+
+def owner_of(lake: LakeConfig) -> Owner:
+    """Which table of the lake the records of a folder belong to."""
+    if not any(table.folders for source in lake.sources.values() for table in source.tables.values()):
+        return of_nobody
+    return lru_cache(maxsize=1 << 16)(partial(_owner, lake))
+
+
+def _owner(lake: LakeConfig, source: str, table: TableName) -> TableName | None:
+    owners = lake.sources[source].tables_of(table) if source in lake.sources else []
+    if len(owners) != 1 or not lake.sources[source].tables[owners[0]].folders:
+        return None
+    found = TableName.parse(owners[0])
+    return None if str(found).casefold() == str(table).casefold() else found
 
 
 class LakeRuntime:
@@ -53,7 +69,7 @@ class LakeRuntime:
 
     @cached_property
     def file_log(self) -> FileLog:
-        log = FileLog(self.catalog)
+        log = FileLog(self.catalog, owner=owner_of(self.lake))
         log.ensure()
         return log
 

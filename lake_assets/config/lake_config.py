@@ -6,6 +6,7 @@ Not here: reading the file and the environment (`config_file.py`), or using a se
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -31,7 +32,14 @@ from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.spark import SparkConfig
-from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
+from lake_assets.config.tables import (
+    FURTHER_SHAPES,
+    KEYED_MODES,
+    TIMED_MODES,
+    Freshness,
+    Mode,
+    TableConfig,
+)
 from lake_assets.table_name import TableName, table_mistake
 
 _NAME = r"[a-z_][a-z0-9_]*"
@@ -106,6 +114,21 @@ class SourceConfig(Model):
     def silver_name(self, table: str) -> str:
         """The name of a table (`schema.table`) in bronze and silver."""
         return self.tables[table].name or TableName.parse(table).silver
+
+    def tables_of(self, folder: TableName) -> list[str]:
+        """The tables (`schema.table`) to which the files in a folder belong, or the rows that name it as their table:
+        one or none; several if the globs of several tables match it, which is a mistake."""
+        if str(folder) in self.tables:
+            return [str(folder)]
+        fold = str.casefold if self.ignore_case else str
+        same = [name for name in self.tables if fold(name) == fold(str(folder))]
+        return same or [
+            name
+            for name, table in self.tables.items()
+            if table.folders
+            and fold(TableName.parse(name).schema) == fold(folder.schema)
+            and any(fnmatchcase(fold(folder.table), fold(glob)) for glob in table.folders)
+        ]
 
     def task(self, table: str) -> DmsTask | None:
         """The replication task that writes a table's files."""
@@ -208,9 +231,32 @@ class SourceConfig(Model):
             silver = self.silver_name(name)
             if not re.fullmatch(_NAME, silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
+            yield from ((name, text) for text in self._folder_mistakes(name, table))
             for shape in (silver, *(silver + FURTHER_SHAPES.get(further, "") for further in table.also)):
                 if (other := silver_names.setdefault(shape, name)) != name:
                     yield name, f"both this table and {other} become {shape}; give one of them a name:"
+
+    def _folder_mistakes(self, name: str, table: TableConfig) -> Iterator[str]:
+        own = TableName.parse(name)
+        for glob in table.folders:
+            if not glob or "/" in glob or glob.strip("*") == "":
+                yield f"folders has {glob!r}: a glob names folders of the schema {own.schema}, as in sales_*"
+                continue
+            for other in self.tables:
+                place = TableName.parse(other) if table_mistake(other) is None else own
+                if other != name and place.schema == own.schema and fnmatchcase(place.table, glob):
+                    yield f"folders has {glob}, which matches the table {other}: remove one of them"
+                elif other != name and place.schema == own.schema and glob in self.tables[other].folders:
+                    yield f"folders has {glob}, and so has {other}: a folder belongs to one table"
+        if not table.folders:
+            return
+        for shape in sorted({table.mode, *table.also} & {Mode.SOFT_DELETE, Mode.HISTORY}):
+            yield f"folders cannot be joined into {shape}, whose past has no place for the reload of one folder"
+        if table.mode in KEYED_MODES and self.settings(name).change_sequence_column is None:
+            yield (
+                "folders needs dms.change_sequence_column: a row that moves from one partition to another leaves a "
+                "delete and an insert in two folders, and only AR_H_CHANGE_SEQ orders them"
+            )
 
     def _column_mistakes(self) -> Iterator[tuple[str, str]]:
         for name, table in self.tables.items():

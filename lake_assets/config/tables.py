@@ -189,6 +189,9 @@ class TableConfig(Model):
     primary_key: tuple[str, ...] = ()
     name: str | None = None
     """Name of the silver table; by default, the source table's name in lower case, with `_` for a dot."""
+    folders: tuple[str, ...] = ()
+    """Globs of further folders in the table's schema whose files are the table's, such as `sales_*`: the partitions of
+    a partitioned table, into whose folders DMS writes its changes. See docs/partitioned_tables.md."""
     mode: Mode = Mode.CURRENT
     also: tuple[Mode, ...] = ()
     partition_by: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from lake_assets.bronze.scan.notifications import Notifications, QueueUnavailabl
 from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.vanished import Removed
+from lake_assets.config import table_text
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
@@ -59,7 +60,7 @@ def log_arrivals(
     unconfigured = {table: count for table, count in found.unconfigured.items() if table not in warned}
     for table, count in sorted(unconfigured.items()):
         near = found.hints.get(table)
-        hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
+        hint = f"; {near}" if near else ""
         files = many(count, "file")
         logger.warning("%s: %s of %s, which lake.yaml does not configure%s", source, files, table, hint)
     empty = [key for key, reason in found.strays.items() if reason == EMPTY and key not in warned]
@@ -68,7 +69,8 @@ def log_arrivals(
     warned.update(empty)
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
-            logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)
+            gone = table_text(*file.stream)
+            logger.warning("%s: all files of %s have vanished from the bucket", source, gone)
     unconfirmed = {
         table: reason for table, reason in found.unconfirmed.items() if f"{table}: {reason}" not in warned
     }

@@ -64,6 +64,8 @@ class DataFile:
     capture_date: date | None
     """CDC: the date folder (commit date) if there is one, else the date in the name. None for a full load, whose date
     is the object's last modification."""
+    partitions: tuple[str, ...] = ()
+    """See `NewFile.partitions`."""
 
     @property
     def qualified_table(self) -> str:

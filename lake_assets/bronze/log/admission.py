@@ -42,6 +42,7 @@ from lake_assets.bronze.log.epochs import (
 )
 from lake_assets.bronze.log.known import FIRST_EPOCH, Known
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.config import table_text
 
 _by_table_and_key = attrgetter("schema", "table", "key")
 _by_flush_time = attrgetter("flush_time", "key", "schema", "table")
@@ -63,38 +64,37 @@ def admit(
     """
     # A file found twice is one file.
     current = (file for file in found if _is_current(file, known, based_on))
-    distinct = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
+    distinct = list({(file.key, file.version, file.stream): file for file in current}.values())
     copies = _copies(distinct, known, absent)
     kept = {(file.key, file.version) for file, _ in copies} | known.doubled(distinct, absent)
     candidates = [file for file in distinct if (file.key, file.version) not in kept]
     vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
     changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
-    gone = {(file.schema, file.table) for file in vanished}
+    gone = {file.stream for file in vanished}
     opened: dict[tuple[str, str], int] = {}
     admitted = copies
     for file in sorted(vanished, key=_by_table_and_key):
         epoch = _open_epoch(file, known, opened)
         admitted.append((file, epoch))
-        opened[file.schema, file.table] = epoch + 1
+        opened[file.stream] = epoch + 1
     entering = []
     for file in loads:
-        if _is_rewritten(file, known) and (file.schema, file.table) not in gone:
+        if _is_rewritten(file, known) and file.stream not in gone:
             epoch = _epoch(file, known, opened)
-            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            opened[file.stream] = max(epoch, _open_epoch(file, known, opened))
             entering.append((file, epoch))
     # In the order of their transfer: the first part of a reload opens its epoch, and the others join it.
     for file in sorted(loads, key=_transferred):
-        if _is_never_seen(file, known) or (file.schema, file.table) in gone:
+        if _is_never_seen(file, known) or file.stream in gone:
             epoch = _epoch_of_new_key(file, known, opened, entering, changes, listed, gone)
-            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            opened[file.stream] = max(epoch, _open_epoch(file, known, opened))
             entering.append((file, epoch))
-    in_already = {(file.key, file.qualified_table) for file, _ in entering}
+    in_already = {(file.key, file.stream) for file, _ in entering}
     entering += [
         (file, _open_epoch(file, known, opened))
         for file in loads
-        if (file.key, file.qualified_table) not in in_already
-        and _rewritten_for_open_epoch(file, known, opened)
+        if (file.key, file.stream) not in in_already and _rewritten_for_open_epoch(file, known, opened)
     ]
     entering = _moved_to_reload(entering, known, changes, gone)
     admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
@@ -120,7 +120,7 @@ def _copy(file: NewFile, same: LoggedFile) -> NewFile:
 
 def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
     if file.kind is FileKind.VANISHED:
-        records = known.living(file.schema, file.table)
+        records = known.living(*file.stream)
         return bool(records) and records[-1].offset <= based_on and records[-1].kind is not FileKind.VANISHED
     newest = known.newest.get(file.key)
     return newest is None or newest.offset <= based_on
@@ -141,7 +141,7 @@ def _is_rewritten(file: NewFile, known: Known) -> bool:
         return False
     if newest.version == file.version:
         # The table was configured after the transaction file had been found unreadable.
-        return file.format == TRANSACTIONS and file.qualified_table not in known.shares[file.key]
+        return file.format == TRANSACTIONS and table_text(*file.stream) not in known.shares[file.key]
     # Earlier content: restored if it was written after the newest record, otherwise a repeated listing.
     return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
 
@@ -174,7 +174,7 @@ def _was_moved_to_reload(record: LoggedFile, known: Known) -> bool:
     """Whether the part was first logged with the previous load."""
     return any(
         (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
-        for r in known.living(record.schema, record.table)
+        for r in known.living(*record.stream)
     )
 
 
@@ -189,15 +189,15 @@ def _epoch_of_new_key(
 ) -> int:
     """The epoch of a LOAD file with a new key."""
     epoch = _open_epoch(file, known, opened)
-    table = (file.schema, file.table)
+    table = file.stream
     logged = [] if table in gone else known.living(*table)
-    found = [(f, e) for f, e in entering if (f.schema, f.table) == table]
+    found = [(f, e) for f, e in entering if f.stream == table]
     parts = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch]
     earlier: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch < epoch]
     earlier += [f for f, e in found if e < epoch]
     others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
     cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
-    cdc += [f for f in changes if (f.schema, f.table) == table]
+    cdc += [f for f in changes if f.stream == table]
     before: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch - 1]
     before += [f for f, e in found if e == epoch - 1]
     if _is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
@@ -226,8 +226,8 @@ def _moved_to_reload(
     transfer. A part assigned to the wrong load is corrected when the reload writes its object key again.
     """
     found = dict(entering)
-    for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
-        own = [(file, epoch) for file, epoch in entering if (file.schema, file.table) == table]
+    for table in {file.stream for file, _ in entering} - set(gone):
+        own = [(file, epoch) for file, epoch in entering if file.stream == table]
         again = [
             (known.newest[f.key], f, epoch) for f, epoch in own if _is_transferred_again(f, epoch, known)
         ]
@@ -236,7 +236,7 @@ def _moved_to_reload(
             former = [old for old, _, of in again if of == epoch]
             begun = min(_transferred(new)[0] for _, new, of in again if of == epoch)
             cdc: list[File] = [r for r in known.living(*table) if r.kind is FileKind.CDC]
-            cdc += [change for change in changes if (change.schema, change.table) == table]
+            cdc += [change for change in changes if change.stream == table]
             end = load_end(
                 former, [c for c in cdc if c.flush_time and c.flush_time < begun], reload=epoch > 2
             )
@@ -295,5 +295,5 @@ def _transferred(file: NewFile) -> tuple[datetime, str]:
 
 
 def _open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
-    table = (file.schema, file.table)
+    table = file.stream
     return opened.get(table) or known.open_epochs.get(table, FIRST_EPOCH)

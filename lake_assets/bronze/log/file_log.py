@@ -24,10 +24,19 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.log.admission import admit
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.known import content_of
-from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
+from lake_assets.bronze.log.log_record import (
+    LOG_SCHEMA,
+    LoggedFile,
+    NewFile,
+    Owner,
+    above,
+    of_nobody,
+    to_arrow,
+)
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.config import TableName
 from lake_assets.errors import LakeError
@@ -69,12 +78,16 @@ class FileLog:
     new records (about 1 kB of memory per file); `files`, if called before them, reads only the records that match.
     """
 
-    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(
+        self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now, owner: Owner = of_nobody
+    ) -> None:
+        """`owner`: which tables with `folders` lake.yaml has."""
         self._catalog = catalog
+        self._owner = owner
         self._clock = clock
         self._lock = RLock()
         self._ensured = False
-        self._view = LogView()
+        self._view = LogView(owner=owner)
         self._identity: str | None = None
 
     @_room()
@@ -104,26 +117,36 @@ class FileLog:
                 self._catalog.drop_table(TABLE)
             properties = PROPERTIES | {FIRST_OFFSET: str(first_offset)}
             self._catalog.create_table(TABLE, LOG_SCHEMA, properties=properties)
-            self._view, self._ensured = LogView(), False
+            self._view, self._ensured = LogView(owner=self._owner), False
             self._refresh()
 
     def files(
         self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
     ) -> list[LoggedFile]:
-        """The records with `after` < offset <= `upto`, of a source and of a `schema.table` if given, by offset."""
+        """The records with `after` < offset <= `upto`, of a source and of a `schema.table` if given, by offset. Records
+        of one transaction file are one record for a table with `folders`."""
+        return in_tables(
+            record
+            for record in self.records(source, table, after, upto)
+            if table in (None, record.qualified_table)
+        )
+
+    def records(
+        self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
+    ) -> list[LoggedFile]:
+        """As `files`, with each record as it was logged; perhaps also records of other tables."""
         with self._lock:
             if self._view.is_loaded:
                 self._refresh()
                 return [
-                    record
-                    for record in self._view.between(after, upto)
-                    if source in (None, record.source) and table in (None, record.qualified_table)
+                    record for record in self._view.between(after, upto) if source in (None, record.source)
                 ]
         wanted = above(after)
         if upto is not None:
             wanted &= LessThanOrEqual(term=Reference("offset"), value=literal(upto))
         equal = {"source": source}
-        if table is not None:
+        # A table with `folders` has records under other names.
+        if table is not None and self._owner is of_nobody:
             equal["schema"], equal["table"] = TableName.parse(table)
         for column, value in equal.items():
             if value is not None:
@@ -133,7 +156,7 @@ class FileLog:
 
         def read() -> list[LoggedFile]:
             loaded = self._load()
-            return list(scan(loaded, None if everything else wanted)) if loaded else []
+            return list(scan(loaded, self._owner, None if everything else wanted)) if loaded else []
 
         return _reading(read)
 
@@ -160,7 +183,7 @@ class FileLog:
         return {record.key for key, record in same if record is not None and record.key != key}
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
-        """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+        """By key of a transaction file and by stream, the records of the file's newest version."""
         with self._lock:
             self._refresh()
             return dict(self._view.known(source).shares)
@@ -210,7 +233,7 @@ class FileLog:
             return self._append(propose)
 
     def vanished(self, source: str) -> dict[tuple[str, str], int]:
-        """By (schema, table), the offset of the newest record of vanished files: all files before it are gone."""
+        """By stream, the offset of the newest record of vanished files: all files before it are gone."""
         with self._lock:
             self._refresh()
             return dict(self._view.known(source).vanished)
@@ -224,7 +247,7 @@ class FileLog:
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
-            same = [file for file in files if self._view.known(file.source).holds(file)]
+            same = [file for file in _apart(files) if self._view.known(file.source).holds(file)]
             return [
                 replace(
                     file,
@@ -290,12 +313,46 @@ class FileLog:
         def read() -> Table | None:
             table = self._load()
             if table is None:
-                self._view, self._ensured = LogView(), False
+                self._view, self._ensured = LogView(owner=self._owner), False
             else:
                 self._view = self._view.brought_up_to(table)
             return table
 
         return _reading(read)
+
+
+def in_tables(records: Iterable[LoggedFile]) -> list[LoggedFile]:
+    """The records as tables see them: those of one transaction file, which the log has for each name in it, are one
+    record for a table with `folders`, at the last of their offsets."""
+    found: dict[object, LoggedFile] = {}
+    for record in records:
+        place: object = record.offset
+        if record.format == TRANSACTIONS:
+            same = (record.key, record.version, record.logged_at, record.retry)
+            place = (record.source, record.qualified_table, *same)
+        before = found.pop(place, None)
+        found[place] = record if before is None else _with_share(record, before)
+    return list(found.values())
+
+
+def _with_share(record: LoggedFile, before: LoggedFile) -> LoggedFile:
+    counts = (before.rows, record.rows)
+    times = [at for at in (before.first_commit_ts, record.first_commit_ts) if at is not None]
+    return replace(
+        record,
+        partitions=tuple(sorted(before.names | record.names)),
+        rows=None if None in counts else sum(count for count in counts if count is not None),
+        first_commit_ts=min(times, default=None),
+        epoch=max(before.epoch, record.epoch),
+    )
+
+
+def _apart(files: Iterable[LoggedFile]) -> Iterator[LoggedFile]:
+    """The records to log for records that `in_tables` has put together; the first of them counts all rows."""
+    for file in files:
+        for place, name in enumerate(file.partitions or (file.table,)):
+            own = () if name == file.table else (name,)
+            yield replace(file, partitions=own, rows=0 if place else file.rows)
 
 
 def _competing() -> Retrying:

@@ -12,6 +12,7 @@ from operator import attrgetter
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of
 from lake_assets.bronze.log.epochs import File
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.config import table_text
 
 FIRST_EPOCH = 1
 MOVED = "moved"
@@ -25,7 +26,7 @@ Content = tuple[str, str, str, str | None]
 
 def content_of(file: File) -> Content:
     """Table, name without folder and extension, and digest: a move or compression does not change them."""
-    return file.schema, file.table, name_of(file.key), file.content
+    return *file.stream, name_of(file.key), file.content
 
 
 def _place(file: File) -> str:
@@ -42,13 +43,13 @@ class Known:
     superseded: set[tuple[str, str]] = field(default_factory=set)
     """(key, version) of all earlier versions."""
     open_epochs: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By (schema, table)."""
+    """By stream."""
     shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
     """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
     vanished: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By (schema, table), the offset of the newest record of vanished files: all files before it are gone."""
+    """By stream, the offset of the newest record of vanished files: all files before it are gone."""
     tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
-    """By (schema, table), its records by offset."""
+    """By stream, its records by offset."""
     contents: dict[Content, LoggedFile] = field(default_factory=dict)
     """By `content_of`, the newest record."""
     places: dict[int, str] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Known:
 
     def add(self, record: LoggedFile) -> None:
         """Adds the next record, in the order of offsets."""
-        table = (record.schema, record.table)
+        table = record.stream
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset
@@ -78,7 +79,7 @@ class Known:
         self.newest[record.key] = record
         if record.format == TRANSACTIONS:
             # A new dict, because a running scan may be reading the old one.
-            self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
+            self.shares[record.key] = {**self.shares.get(record.key, {}), table_text(*table): record}
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
 
     def _place(self, record: LoggedFile) -> None:
@@ -154,7 +155,7 @@ class Known:
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record was logged before its table's files vanished."""
-        return record.offset < self.vanished.get((record.schema, record.table), 0)
+        return record.offset < self.vanished.get(record.stream, 0)
 
     def living(self, schema: str, table: str) -> list[LoggedFile]:
         """The table's records since its files vanished, or all of them."""

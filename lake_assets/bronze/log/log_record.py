@@ -4,8 +4,8 @@ Here: the two record types, the log's Iceberg schema, and the conversion between
 (`log_view.py`), writing (`file_log.py`), deciding (`admission.py`).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
@@ -28,7 +28,7 @@ from pyiceberg.types import (
 
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
-from lake_assets.config import table_text
+from lake_assets.config import TableName, table_text
 from lake_assets.iceberg.file_io.table_rows import values
 from lake_assets.storage.stored_object import StoredObject
 
@@ -51,6 +51,9 @@ class NewFile(FileInspection):
     last_modified: datetime
     flush_time: datetime | None
     capture_date: date
+    partitions: tuple[str, ...] = ()
+    """In a table with `folders`: the folders in its schema, or the names in a transaction file, whose rows these are;
+    empty for the table's own. The log stores each of them as a table of its own."""
     copy_of: int | None = None
     """Offset of the record with the same bytes: see `copies.py`. A copy changes no table."""
 
@@ -64,6 +67,7 @@ class NewFile(FileInspection):
         *,
         schema: str,
         table: str,
+        partitions: tuple[str, ...] = (),
     ) -> "NewFile":
         """The record of a listed and inspected file."""
         return cls(
@@ -78,12 +82,23 @@ class NewFile(FileInspection):
             last_modified=obj.last_modified,
             flush_time=file.flush_time,
             capture_date=file.capture_date or obj.last_modified.date(),
+            partitions=partitions,
             **{field.name: getattr(found, field.name) for field in fields(FileInspection)},
         )
 
     @property
     def qualified_table(self) -> str:
         return table_text(self.schema, self.table)
+
+    @property
+    def stream(self) -> tuple[str, str]:
+        """Schema and folder, or name in a transaction file: full loads, copies and vanished files are told by it."""
+        return self.schema, self.partitions[0] if self.partitions else self.table
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tables that rows of a transaction file name, and that are this record's."""
+        return frozenset(self.partitions or (self.table,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +155,7 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "one_stamp": (BooleanType(), False),
 }
 _FIELDS = tuple(_TYPES)
-assert {*_FIELDS, "moved_to"} == {field.name for field in fields(LoggedFile)}
+assert {*_FIELDS, "moved_to", "partitions"} == {field.name for field in fields(LoggedFile)}
 
 LOG_SCHEMA = Schema(
     *(
@@ -161,11 +176,24 @@ def to_arrow(files: Sequence[LoggedFile]) -> pa.Table:
 
     # Without field ids: they differ between a log that gained a column later and a log created with it.
     schema: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
-    columns = [pa.array([getattr(file, name) for file in files], schema.field(name).type) for name in _FIELDS]
+    columns = [pa.array([_stored(file, name) for file in files], schema.field(name).type) for name in _FIELDS]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
+def _stored(file: LoggedFile, name: str) -> Any:
+    return file.stream[1] if name == "table" else getattr(file, name)
+
+
+Owner = Callable[[str, TableName], TableName | None]
+"""Called with a source and a stored table's name: the table with `folders` to which its rows belong, or None."""
+
+
+def of_nobody(source: str, table: TableName) -> TableName | None:
+    """The owner in a lake without `folders`."""
+    return None
+
+
+def from_arrow(table: pa.Table, owner: Owner = of_nobody) -> Iterator[LoggedFile]:
     """The files, in the order of their offsets. Equal names and headers share one object in memory."""
     shared: dict[object, object] = {}
     columns = []
@@ -183,4 +211,6 @@ def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
             found = [shared.setdefault(value, value) for value in found]
         columns.append(found)
     for row in sorted(zip(*columns, strict=True), key=itemgetter(0)):
-        yield LoggedFile(**dict(zip(_FIELDS, row, strict=True)))
+        record = LoggedFile(**dict(zip(_FIELDS, row, strict=True)))
+        own = owner(record.source, TableName(record.schema, record.table))
+        yield record if own is None else replace(record, table=own.table, partitions=(record.table,))

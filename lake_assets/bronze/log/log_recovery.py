@@ -10,23 +10,23 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import StaticTable, Table
 
 from lake_assets.bronze.log.file_log import TABLE
-from lake_assets.bronze.log.log_record import LoggedFile, from_arrow
+from lake_assets.bronze.log.log_record import LoggedFile, Owner, from_arrow, of_nobody
 from lake_assets.iceberg.metadata_files import default_location, metadata_files, point_to
 
 Agrees = Callable[[str, Sequence[LoggedFile]], bool]
 """Whether all silver tables can have been applied from a log with this UUID and these records."""
 
 
-def former_state(catalog: Catalog, agrees: Agrees) -> tuple[str, int] | None:
+def former_state(catalog: Catalog, agrees: Agrees, owner: Owner = of_nobody) -> tuple[str, int] | None:
     """The newest state of the log that `agrees` accepts: the address of a metadata file and a snapshot in it; None
-    without one. Skips snapshots whose files were deleted."""
+    without one. `owner`: see `FileLog`. Skips snapshots whose files were deleted."""
     tried: set[int] = set()
     for address, metadata in metadata_files(catalog, _location(catalog)):
         for snapshot in sorted(metadata.snapshots, key=lambda s: s.sequence_number or 0, reverse=True):
             if snapshot.snapshot_id in tried:
                 continue
             tried.add(snapshot.snapshot_id)
-            records = _records(catalog, address, snapshot.snapshot_id)
+            records = _records(catalog, address, snapshot.snapshot_id, owner)
             if records is not None and agrees(str(metadata.table_uuid), records):
                 return address, snapshot.snapshot_id
     return None
@@ -52,9 +52,9 @@ def _loaded(catalog: Catalog) -> Table | None:
         return None
 
 
-def _records(catalog: Catalog, address: str, snapshot_id: int) -> list[LoggedFile] | None:
+def _records(catalog: Catalog, address: str, snapshot_id: int, owner: Owner) -> list[LoggedFile] | None:
     try:
         table = StaticTable.from_metadata(address, catalog.properties)
-        return list(from_arrow(table.scan(snapshot_id=snapshot_id).to_arrow()))
+        return list(from_arrow(table.scan(snapshot_id=snapshot_id).to_arrow(), owner))
     except Exception:  # noqa: BLE001  (a file of it was deleted)
         return None

@@ -11,7 +11,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 
 from lake_assets.bronze.log.known import Known
-from lake_assets.bronze.log.log_record import LoggedFile, above, from_arrow
+from lake_assets.bronze.log.log_record import LoggedFile, Owner, above, from_arrow, of_nobody
 from lake_assets.iceberg.file_io.table_rows import rows
 
 _offset = attrgetter("offset")
@@ -19,15 +19,19 @@ FIRST_OFFSET = "lake.first-offset"
 """Table property of a log that was rebuilt: its first offset."""
 
 
-def scan(table: Table, wanted: BooleanExpression | None = None) -> Iterator[LoggedFile]:
+def scan(
+    table: Table, owner: Owner = of_nobody, wanted: BooleanExpression | None = None
+) -> Iterator[LoggedFile]:
     """All records, or those that match, by offset. Raises FileNotFoundError if maintenance deleted a file meanwhile."""
-    return from_arrow(rows(table.scan()) if wanted is None else table.scan(row_filter=wanted).to_arrow())
+    found = rows(table.scan()) if wanted is None else table.scan(row_filter=wanted).to_arrow()
+    return from_arrow(found, owner)
 
 
 class LogView:
     """The records of the log in memory, as of one snapshot."""
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: Table | None = None, owner: Owner = of_nobody) -> None:
+        self._owner = owner
         self._table_uuid = table.metadata.table_uuid if table is not None else None
         self._before = int(table.properties.get(FIRST_OFFSET, "1")) - 1 if table is not None else 0
         self._snapshot_id: int | None = None
@@ -64,19 +68,19 @@ class LogView:
     def brought_up_to(self, table: Table) -> "LogView":
         """This view with the records added since, or a new view if the table was replaced or rolled back."""
         snapshot = table.current_snapshot()
-        view = self if table.metadata.table_uuid == self._table_uuid else LogView(table)
+        view = self if table.metadata.table_uuid == self._table_uuid else LogView(table, self._owner)
         if snapshot is None or snapshot.snapshot_id == view._snapshot_id:
-            view = view if snapshot else LogView(table)
+            view = view if snapshot else LogView(table, self._owner)
             view.is_loaded = True
             return view
         # The newest known record is read again: it differs if the log was rolled back, however many records were
         # appended since.
         newest = view._records[-1:]
-        read = list(scan(table, above(view.head - 1) if newest else None))
+        read = list(scan(table, self._owner, above(view.head - 1) if newest else None))
         added = read[len(newest) :]
         total = snapshot.summary and snapshot.summary["total-records"]
         if newest and (read[:1] != newest or total != str(len(view._records) + len(added))):
-            return LogView(table).brought_up_to(table)
+            return LogView(table, self._owner).brought_up_to(table)
         view._extend(added)
         view._snapshot_id, view.is_loaded = snapshot.snapshot_id, True
         return view

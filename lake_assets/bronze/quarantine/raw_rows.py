@@ -19,7 +19,7 @@ from lake_assets.bronze.files.json_lines import all_lines, is_blank
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.files.transactions import table_of
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, table_text
 from lake_assets.storage.object_store import ObjectStore
 
 
@@ -61,7 +61,7 @@ def raw_records(
 def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
     """Whether a record is a row of the file's own table."""
     if file.format == TRANSACTIONS:
-        return table_of(record, dms) == file.qualified_table
+        return table_of(record, dms) in {table_text(file.schema, name) for name in file.names}
     return file.format != "json" or not is_blank(record)
 
 

@@ -64,8 +64,8 @@ def read_changes(
     checked: bool = False,
     staged: Sequence[StagedCsv] = (),
 ) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped; from a transaction file, those of the table `name`
-    (`schema.table`).
+    """The rows of `files`, one per DMS row, none dropped; from a transaction file, those that its record
+    is of.
 
     Columns: `_op` string (I, U or D; I in full loads without operations), `_commit_ts` timestamp (UTC instant; NULL
     without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which sort before every
@@ -130,6 +130,29 @@ class _Batch:
         types = dict.fromkeys(layout.columns, "string") if files[0].format == "json" else None
         return self._typed(self._texts(files, layout, among), files[0].kind, layout, types)
 
+    def _transactions(
+        self, files: Sequence[LoggedFile], layout: Layout, then: DmsSettings, among: LayoutsByRow | None
+    ) -> DataFrame:
+        """The table's own rows of transaction files. Its `folders` are other tables there, and a full load of one of
+        them supersedes only its own rows."""
+        groups: dict[frozenset[str], list[LoggedFile]] = defaultdict(list)
+        for file in files:
+            groups[file.names].append(file)
+        parts = [
+            table_rows(
+                self.spark,
+                self._paths(group),
+                layout,
+                group[0].schema,
+                sorted(names),
+                then,
+                among,
+                explain=self.explain,
+            )
+            for names, group in groups.items()
+        ]
+        return reduce(DataFrame.unionByName, parts)
+
     def parquet_changes(self, files: Sequence[LoggedFile]) -> DataFrame:
         """The changes of Parquet files of one kind, time and schema."""
         first = files[0]
@@ -190,8 +213,7 @@ class _Batch:
         """The text of each field, with NULL for the null token."""
         then = self._settings(layout)
         if files[0].format == TRANSACTIONS:
-            paths = self._paths(files)
-            rows = table_rows(self.spark, paths, layout, self.name, then, among, explain=self.explain)
+            rows = self._transactions(files, layout, then, among)
         else:
             rows = self._own_rows(files, layout, then, among)
         return rows if files[0].format == "json" else csv_values(rows, layout, self.table, then)

@@ -11,7 +11,7 @@ from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.files.transactions import Share, inspect_transactions
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import DmsSettings
+from lake_assets.config import DmsSettings, table_text
 from lake_assets.storage.object_store import ObjectStore
 
 
@@ -22,7 +22,10 @@ def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Coll
     if file.rows is not None:
         return file
     if file.format == TRANSACTIONS:
-        share = inspect_transactions(store, file, dms, tables).get(file.qualified_table, Share())
-        return replace(file, rows=share.rows, first_commit_ts=share.first_commit_ts)
+        known = inspect_transactions(store, file, dms, tables)
+        shares = [known.get(table_text(file.schema, name), Share()) for name in file.names]
+        times = [share.first_commit_ts for share in shares if share.first_commit_ts is not None]
+        rows = sum(share.rows for share in shares)
+        return replace(file, rows=rows, first_commit_ts=min(times, default=None))
     found = inspect_file(store, replace(file, key=file.path), dms, with_content=False)
     return replace(file, rows=found.rows, columns=found.columns, width=found.width, irregular=found.irregular)

@@ -8,30 +8,32 @@ width of the first row; it cuts wider rows and pads narrower ones. So this modul
 fields name the table, and parses each record a second time by its table's schema, which detects a row of another width.
 """
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.reader.text_rows import csv_options, field_names, place, width_fault, width_faults
-from lake_assets.config import DmsSettings, TableName
+from lake_assets.config import DmsSettings
 
 
 def table_rows(
     spark: SparkSession,
     paths: list[str],
     layout: Layout,
-    name: str,
+    schema: str,
+    tables: Collection[str],
     dms: DmsSettings,
     among: LayoutsByRow | None = None,
     *,
     explain: bool = False,
 ) -> DataFrame:
-    """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, in the form of
+    """The rows of these tables of a schema, in the files' own order, read in one job, in the form of
     `text_rows.regular_csv`; the layout has neither TABLE nor SCHEMA. `among`: for a file with several layouts, returns
     the rows of this layout."""
     options = csv_options(dms)
-    schema, table = TableName.parse(name)
     reader = spark.read.schema("_op string, _table string, _schema string, _corrupt string")
     records = (
         reader.options(**options)
@@ -45,7 +47,7 @@ def table_rows(
             F.col("_corrupt").alias("_record"),
             *place(F.lit(None)),
         )
-        .filter((F.col("_table") == table) & (F.col("_schema") == schema))
+        .filter(F.col("_table").isin(*tables) & (F.col("_schema") == schema))
     )
     if among is not None:
         records = records.filter(_belongs(layout, among, options))

@@ -36,7 +36,7 @@ from lake_assets.bronze.scan.table_folders import (
     mixed_folders,
 )
 from lake_assets.bronze.scan.vanished import Removed, Vanished, newest_known, vanished_record, vanished_tables
-from lake_assets.config import DmsSettings, SourceConfig
+from lake_assets.config import DmsSettings, SourceConfig, table_text
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
 CLOCK_AHEAD = timedelta(minutes=10)
@@ -61,7 +61,7 @@ class Discovery:
     """Control tables, folder markers, temporary files."""
     listed: int
     hints: dict[str, str] = field(default_factory=dict)
-    """By `unconfigured` table, the configured one that it differs from only by case."""
+    """By `unconfigured` table, what lake.yaml may lack to configure it: a part of a sentence."""
     unconfirmed: dict[str, str] = field(default_factory=dict)
     """By table without any file left, why the deletion is unconfirmed; nothing is logged for it."""
     returned: frozenset[str] = frozenset()
@@ -101,7 +101,7 @@ def discover(
     scan.classify(listed.objects)
     found = scan.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.repeated(source_name, found), listed.keys)
-    known = log.files(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
+    known = log.records(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
     vanished = scan.vanished(known, listed.keys or (), absent, removals)
     found += [vanished_record(table, scan.began) for table in vanished if table.certain]
     logged = log.append(source_name, found, based_on=scan.head, listed=listed.keys, absent=absent)
@@ -179,7 +179,7 @@ class _Scan:
 
     def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
         held, tables = self.shares.get(obj.key, {}), self.source.tables
-        if unnamed := unnamed_tables(held, tables):
+        if unnamed := unnamed_tables(held, self.source):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
         if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, tables):
             self.unconfigured.update(unnamed)
@@ -202,7 +202,7 @@ class _Scan:
         found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
         for file in found:
             if file.format == TRANSACTIONS:
-                self.unconfigured.update(unnamed_tables([file.qualified_table], self.source.tables))
+                self.unconfigured.update(unnamed_tables([table_text(*file.stream)], self.source))
         return found
 
     def _inspected(
@@ -211,7 +211,7 @@ class _Scan:
         obj, file = candidate
         if isinstance(file, TransactionFile):
             known = self.shares.get(obj.key, {})
-            return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
+            return find_shares(obj, file, known, self.store, self.source)
         dms = self.source.settings(file.qualified_table, file.flush_time)
         seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
         if not isinstance(seen, NewFile):
@@ -225,11 +225,11 @@ class _Scan:
         """Whether a table may have no file among all `keys`; cheap, because every scan calls it."""
         if keys is None:
             return False
-        alive = {self.newest[key].qualified_table for key in keys if key in self.newest}
+        alive = {self.newest[key].stream for key in keys if key in self.newest}
         return any(
-            file.qualified_table not in alive
+            file.stream not in alive
             and file.qualified_table in self.source.tables
-            and file.offset > self.marks.get((file.schema, file.table), 0)
+            and file.offset > self.marks.get(file.stream, 0)
             for file in self.newest.values()
         )
 
@@ -294,7 +294,7 @@ def _is_stamped(file: LoggedFile, source: SourceConfig) -> bool:
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
     """Whether the bucket has files of the source's tables whose present version is not in the log. Raises
     StoreError."""
-    folders, known = TableFolders(source), Known.of(log.files(source_name))
+    folders, known = TableFolders(source), Known.of(log.records(source_name))
     listed = {obj.key: obj for obj in store.list()}
     absent = known.newest.keys() - listed.keys()
     parsed = ((obj, folders.parse(obj.key)) for obj in listed.values())
@@ -343,7 +343,7 @@ def _is_settled(
 
 def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int]) -> bool:
     """Whether the listing alone shows that the object need not be logged."""
-    if newest is None or newest.offset < marks.get((newest.schema, newest.table), 0):
+    if newest is None or newest.offset < marks.get(newest.stream, 0):
         return False
     if obj.etag is None:
         return obj.size == newest.size and obj.last_modified == newest.last_modified
@@ -378,4 +378,6 @@ def _inspected_file(
             return None
         except (UnreadableFile, StoreError):
             pass
-    return NewFile.of(obj, file, version, inspection, schema=file.schema, table=file.table)
+    return NewFile.of(
+        obj, file, version, inspection, schema=file.schema, table=file.table, partitions=file.partitions
+    )

@@ -19,7 +19,7 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import TransactionFile, UnknownKey
 from lake_assets.bronze.files.transactions import Share, inspect_transactions
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.config import DmsSettings, TableName
+from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
 NO_TABLE = "."
@@ -34,9 +34,11 @@ def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
     return any(share.rows is None for share in shares.values()) and any(t not in shares for t in tables)
 
 
-def unnamed_tables(shares: Collection[str], tables: Collection[str]) -> set[str]:
+def unnamed_tables(shares: Collection[str], source: SourceConfig) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
-    unnamed = {table for table in shares if table not in tables and table != NO_TABLE}
+    unnamed = {
+        table for table in shares if table != NO_TABLE and not source.tables_of(TableName.parse(table))
+    }
     return {table for table in unnamed if not TableName.parse(table).table.lower().startswith("awsdms_")}
 
 
@@ -45,19 +47,19 @@ def find_shares(
     file: TransactionFile,
     known: Shares,
     store: ObjectStore,
-    dms: DmsSettings,
-    tables: Collection[str],
+    source: SourceConfig,
 ) -> list[NewFile] | UnknownKey:
     """The file's records for the log; none if the file is gone or the log has this version.
 
     An object that cannot be fetched is reported and not logged, because it is unknown which tables it concerns.
     """
+    tables = source.tables
     try:
         version = store.version(obj)
         same = any(share.version == version for share in known.values())
         if same and not is_unsettled(known, tables):
             return []
-        found = inspect_transactions(store, file, dms, tables)
+        found = inspect_transactions(store, file, source.dms, tables)
     except ObjectGone:
         return []
     except StoreError as error:
@@ -70,7 +72,15 @@ def find_shares(
         rows = {**{table: Share() for table in sorted(expected)}, **found} or {NO_TABLE: Share()}
     shares = []
     for name, share in rows.items():
-        schema, table = TableName.parse(name)
+        stream = TableName.parse(name)
+        owners = source.tables_of(stream)
+        if len(owners) > 1:
+            both = " and ".join(owners)
+            return UnknownKey(obj.key, f"it has rows of {name}, which the folders of {both} all match")
+        owner = TableName.parse(owners[0]) if owners and source.tables[owners[0]].folders else stream
+        own = () if owner == stream else (stream.table,)
         inspection = FileInspection(share.rows, None, share.first_commit_ts) if share else FileInspection()
-        shares.append(NewFile.of(obj, file, version, inspection, schema=schema, table=table))
+        shares.append(
+            NewFile.of(obj, file, version, inspection, schema=owner.schema, table=owner.table, partitions=own)
+        )
     return shares

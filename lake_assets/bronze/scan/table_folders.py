@@ -3,17 +3,19 @@
 Here: names that match exactly, names that differ by case, the endpoint settings of the table. Not here: the files in
 the folder (`bronze/files/keys.py`). Pure.
 
-A table's files come from one folder. With `ignore_case`, a second folder could match the table, for example after the
-task was set up again with another case rule: then the same keys would be loaded twice, from two histories. So the
-table's folder is the one that the log knows, else the one with the exact name, else the only one.
+A table's files come from the folder of its name, and from those that its `folders` match. With `ignore_case`, two
+folders may have one name, for example after the task was set up again with another case rule: then the same keys would
+be loaded twice, from two histories. So of folders whose names differ only by case, the one that the log knows is the
+table's, else the one with the exact name, else the only one.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lake_assets.bronze.files.keys import DataFile, IgnoredKey, TransactionFile, UnknownKey, parse_key
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import SourceConfig, TableName
+from lake_assets.config import SourceConfig, TableName, table_text
 
 Folder = TableName
 """Schema and table, spelled as in the key."""
@@ -34,34 +36,50 @@ class TableFolders:
     def __init__(self, source: SourceConfig) -> None:
         self._source = source
         self._settings = {table: source.settings(table) for table in source.tables}
-        # Two tables that differ only by case are refused with ignore_case.
+        self._found: dict[Folder, list[str]] = {}
         self._folded = {name.casefold(): name for name in source.tables}
 
     def parse(self, key: str) -> DataFile | TransactionFile | IgnoredKey | UnknownKey | UnconfiguredKey:
         """What the key means under its table's own settings; a data file gets the name of its configured table."""
-        table = self._table(key)
+        folder = folder_of(key)
+        owners = self._owners(folder) if folder is not None else []
+        table = owners[0] if owners else None
         parsed = parse_key(key, self._settings[table] if table else self._source.dms)
-        if not isinstance(parsed, DataFile):
+        if not isinstance(parsed, DataFile) or folder is None:
             return parsed
         if table is None:
             return UnconfiguredKey(key, parsed.qualified_table)
-        if table == parsed.qualified_table:
-            return parsed
-        schema, name = TableName.parse(table)
-        return replace(parsed, schema=schema, table=name)
+        if len(owners) > 1:
+            names = " and ".join(owners)
+            return UnknownKey(
+                key, f"the folders of {names} all match its folder: a folder belongs to one table"
+            )
+        owner = TableName.parse(table)
+        joined = str(owner).casefold() != str(folder).casefold()
+        return replace(
+            parsed, schema=owner.schema, table=owner.table, partitions=(folder.table,) if joined else ()
+        )
 
-    def _table(self, key: str) -> str | None:
-        """The configured table (`schema.table`) whose folder the key is in."""
-        if (folder := folder_of(key)) is None:
-            return None
-        name = str(folder)
-        if name in self._settings:
-            return name
-        return self._folded.get(name.casefold()) if self._source.ignore_case else None
+    def _owners(self, folder: Folder) -> list[str]:
+        """The configured tables (`schema.table`) that the folder's files belong to."""
+        if folder not in self._found:
+            self._found[folder] = self._source.tables_of(folder)
+        return self._found[folder]
 
     def hint(self, table: str) -> str | None:
-        """The configured table that an unconfigured one differs from only by case."""
-        return self._folded.get(table.casefold())
+        """What lake.yaml may lack to configure the table: a part of a sentence."""
+        if (near := self._folded.get(table.casefold())) is not None:
+            return f"it configures {near}: correct its case, or set ignore_case: true"
+        schema, name = TableName.parse(table)
+        for other in self._source.tables:
+            parent = TableName.parse(other)
+            if parent.schema == schema and name.startswith(f"{parent.table}_"):
+                glob = f"{parent.table}_*"
+                return (
+                    f"if it is a partition of {other}, add `folders: [{json.dumps(glob)}]` to {other}; else configure "
+                    "it as a table"
+                )
+        return None
 
 
 def folder_of(key: str) -> Folder | None:
@@ -71,49 +89,56 @@ def folder_of(key: str) -> Folder | None:
 
 
 def logged_folders(files: Iterable[LoggedFile]) -> dict[str, set[Folder]]:
-    """By table, the folders that its logged files came from."""
+    """By the folded name of a folder, the spellings that logged files came from."""
     found: dict[str, set[Folder]] = {}
     for file in files:
         folder = folder_of(file.key)
         # A file of several tables is in no table's folder.
-        if folder and str(folder).casefold() == file.qualified_table.casefold():
-            found.setdefault(file.qualified_table, set()).add(folder)
+        if folder and str(folder).casefold() == table_text(*file.stream).casefold():
+            found.setdefault(_folded(folder), set()).add(folder)
     return found
 
 
 def mixed_folders(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]]) -> dict[str, str]:
-    """By key, files that must not be mixed with those of another folder of the same table, and the reason. `logged`: by
-    table, the folders of the files in the log."""
+    """By key, files that must not be mixed with those of another folder whose name differs only by case, and the
+    reason. `logged`: see `logged_folders`."""
     listed = list(listed)
     found: dict[str, set[Folder]] = {}
     for file in listed:
         if folder := folder_of(file.key):
-            found.setdefault(file.qualified_table, set()).add(folder)
-    owners = {table: _owner(table, folders, logged.get(table, set())) for table, folders in found.items()}
+            found.setdefault(_folded(folder), set()).add(folder)
+    names = {file.qualified_table for file in listed}
+    owners = {alike: _owner(names, folders, logged.get(alike, set())) for alike, folders in found.items()}
     reasons: dict[str, str] = {}
     for file in listed:
-        folder, owner = folder_of(file.key), owners.get(file.qualified_table)
-        if folder is None or folder in (owner or ()):
+        if (folder := folder_of(file.key)) is None:
             continue
-        others = owner or found[file.qualified_table] - {folder}
-        names = ", ".join(sorted("/".join(other) for other in others))
+        owner = owners[_folded(folder)]
+        if folder in (owner or ()):
+            continue
+        others = owner or found[_folded(folder)] - {folder}
+        spelt = ", ".join(sorted("/".join(other) for other in others))
         reasons[file.key] = (
-            f"its folder {'/'.join(folder)} and {names} differ only by case, and both would be the table "
+            f"its folder {'/'.join(folder)} and {spelt} differ only by case, and both would be the table "
             f"{file.qualified_table}: files of two folders are not mixed; "
             + (
                 "remove one of them"
                 if owner is None
-                else f"the table's files come from {names}, remove this one"
+                else f"the table's files come from {spelt}, remove this one"
             )
             + ", or set ignore_case: false and configure each as a table"
         )
     return reasons
 
 
-def _owner(table: str, found: set[Folder], logged: set[Folder]) -> set[Folder] | None:
+def _folded(folder: Folder) -> str:
+    return str(folder).casefold()
+
+
+def _owner(tables: Collection[str], found: set[Folder], logged: set[Folder]) -> set[Folder] | None:
     if logged:
         return logged
-    exact = {folder for folder in found if str(folder) == table}
+    exact = {folder for folder in found if str(folder) in tables}
     if exact or len(found) == 1:
         return exact or found
     return None

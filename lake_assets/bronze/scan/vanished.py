@@ -21,7 +21,7 @@ from enum import StrEnum
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.scan.table_folders import folder_of
-from lake_assets.config import TableName
+from lake_assets.config import TableName, table_text
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.words import many
 
@@ -45,7 +45,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A table without any file left in the bucket."""
+    """A table, or one folder of a table with `folders`, without any file left in the bucket."""
 
     files: tuple[LoggedFile, ...]
     """Newest versions, by offset."""
@@ -56,20 +56,21 @@ class Vanished:
 
     @property
     def table(self) -> str:
-        return self.files[0].qualified_table
+        """The table, or the folder of a table with `folders`."""
+        return table_text(*self.files[0].stream)
 
 
 def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
     """The newest record of each file and table, without the records of vanished files and those before them. `records`:
     by offset."""
-    found: dict[tuple[str, str], LoggedFile] = {}
-    marks: dict[str, int] = {}
+    found: dict[tuple[tuple[str, str], str], LoggedFile] = {}
+    marks: dict[tuple[str, str], int] = {}
     for record in records:
         if record.kind is FileKind.VANISHED:
-            marks[record.qualified_table] = record.offset
+            marks[record.stream] = record.offset
         else:
-            found[record.qualified_table, record.key] = record
-    return [record for record in found.values() if record.offset > marks.get(record.qualified_table, 0)]
+            found[record.stream, record.key] = record
+    return [record for record in found.values() if record.offset > marks.get(record.stream, 0)]
 
 
 def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[LoggedFile]:
@@ -99,17 +100,18 @@ def vanished_tables(
 ) -> list[Vanished]:
     """The tables without any file left. `known`: the log's records of the source (`newest_known`); `listed`: every key
     of its location; `tables`: those that lake.yaml names; `removals`: the removals that S3 reported, by key."""
-    by_table: dict[str, list[LoggedFile]] = defaultdict(list)
+    streams: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     left = [record for record in known if record.key in listed]
     for record in known:
-        by_table[record.qualified_table].append(record)
-    alive = {record.qualified_table for record in left}
+        if record.qualified_table in tables:
+            streams[record.stream].append(record)
+    alive = {record.stream for record in left}
     found = []
-    for table in sorted(by_table.keys() & set(tables)):
+    for stream in sorted(streams.keys() - alive):
         # Transaction files are not the table's own, and DMS does not delete them with it.
-        if table in alive or any(record.format == TRANSACTIONS for record in by_table[table]):
+        if any(record.format == TRANSACTIONS for record in streams[stream]):
             continue
-        files = tuple(sorted(by_table[table], key=lambda record: record.offset))
+        files = tuple(sorted(streams[stream], key=lambda record: record.offset))
         reason = _why_unconfirmed(files, left, removals or {})
         found.append(Vanished(files, certain=not reason, reason=reason))
     return found
@@ -144,6 +146,7 @@ def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
     return NewFile(
         schema=first.schema,
         table=first.table,
+        partitions=first.partitions,
         key=folder.prefix,
         version=moment.isoformat(),
         kind=FileKind.VANISHED,

@@ -5,6 +5,7 @@ Here: which parts, and the log records of the decision. Not here: why they are a
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lake_assets.bronze.files.keys import FileKind, same_name
@@ -16,7 +17,7 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
-from lake_assets.silver.plan.planner import living_files, newest_versions
+from lake_assets.silver.plan.members import by_stream, living_files, newest_versions, table_epoch
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 
@@ -41,8 +42,14 @@ def decide(
     logged = log.files(sources[0], table)
     for target in targets:
         position = read_position(load_table(lake.runtime.catalog, target.identifier))
-        files = living_files(logged, target.mode, target.config.on_vanished)
-        if (ambiguity := _ambiguity(target, files, position)) is not None:
+        living = living_files(logged, target.mode, target.config.on_vanished)
+        found = (
+            (ambiguity, files)
+            for files in by_stream(living).values()
+            if (ambiguity := _ambiguity(target, files, position)) is not None
+        )
+        if (undecided := next(found, None)) is not None:
+            ambiguity, files = undecided
             break
     else:
         raise LakeError(
@@ -60,9 +67,10 @@ def decide(
 
 
 def _ambiguity(target: Target, files: Sequence[LoggedFile], position: Position) -> Ambiguity | None:
-    epoch = max((file.epoch for file in files if file.kind is FileKind.LOAD), default=0)
     task_start = target.dms.use_task_start_time_for_full_load_timestamp
-    return ambiguous_parts(files, epoch, position, task_start=task_start)
+    applied = [file for file in files if file.offset <= position.log_offset]
+    then = replace(position, epoch=table_epoch(applied))
+    return ambiguous_parts(files, table_epoch(files), then, task_start=task_start)
 
 
 def _logged_as_before(log: FileLog, ambiguity: Ambiguity, files: Sequence[LoggedFile]) -> list[LoggedFile]:

@@ -18,7 +18,7 @@ from lake_assets.iceberg.metadata_files import repaired
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
-from lake_assets.runtime import LakeRuntime
+from lake_assets.runtime import LakeRuntime, owner_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.contract_log import new_version
 from lake_assets.silver.table.guard import source_table
@@ -73,7 +73,7 @@ def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str
     log = runtime.file_log
     if agrees(log.identity(), log.files()):
         return
-    if (state := former_state(runtime.catalog, agrees)) is not None:
+    if (state := former_state(runtime.catalog, agrees, owner_of(lake.config))) is not None:
         go_back(runtime.catalog, state)
         yield (
             f"{file_log.TABLE}: restored to the state from which the tables were last applied; the next scan logs the "

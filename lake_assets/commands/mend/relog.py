@@ -24,7 +24,7 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.planner import living_files, made_of
+from lake_assets.silver.plan.members import living_files, made_of, table_epoch
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.log_mark import LogMark, mark_of, superfluous
 from lake_assets.silver.table.position import Position
@@ -165,8 +165,7 @@ def _superfluous(
     if later := [file for file in own if _was_transferred_after(file, mark)]:
         return later
     living = living_files(own, target.mode, target.config.on_vanished)
-    epoch = max((file.epoch for file in living), default=0)
-    return superfluous(made_of(living, target.mode, epoch, _last(living)), mark.members)
+    return superfluous(made_of(living, target.mode, _last(living)), mark.members)
 
 
 def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
@@ -203,9 +202,9 @@ def _move_position(runtime: LakeRuntime, target: Target, position: Position, bou
     own = _of_table(log.files(), target)
     applied = _applied(own, position.mark, boundary)
     upto = _last(applied)
-    epoch = max((file.epoch for file in applied), default=1) if position.epoch else 0
+    epoch = max(table_epoch(applied), 1) if position.epoch else 0
     living = living_files(applied, target.mode, target.config.on_vanished)
-    members = made_of(living, target.mode, epoch, upto)
+    members = made_of(living, target.mode, upto)
     mark = mark_of(log.identity(), upto, applied, members)
     now = replace(position, log_offset=upto, epoch=epoch, mark=mark)
     with runtime.sessions.isolated() as spark:

@@ -26,6 +26,7 @@ from lake_assets.iceberg.catalog import is_there
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
+from lake_assets.runtime import owner_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.evolve import file_types, observed
 from lake_assets.schema.names import naming
@@ -99,7 +100,7 @@ def _known_log(lake: Lake, checked: Checked) -> FileLog | None:
     if not is_there(lake.config.catalog):
         return None
     try:
-        log = FileLog(lake.runtime.catalog)
+        log = FileLog(lake.runtime.catalog, owner=owner_of(lake.config))
         log.head()
     except Exception as error:  # noqa: BLE001  (whatever a catalog's client raises: the files can be checked without it)
         reason = hidden_in(lake.config, root_cause(error))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.silver.plan.planner import living_files
+from lake_assets.silver.plan.members import living_files
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many

@@ -17,7 +17,7 @@ from lake_assets.gold.periods.grain import Period, beginning
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.catalog import is_there
-from lake_assets.runtime import LakeRuntime
+from lake_assets.runtime import LakeRuntime, owner_of
 from lake_assets.spark.causes import root_cause
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def first_periods(runtime: LakeRuntime, marts: Iterable[Mart]) -> FirstPeriods:
     if not is_there(runtime.lake.catalog):
         return earliest
     try:
-        tables = first_days(runtime.catalog)
+        tables = first_days(runtime.catalog, owner_of(runtime.lake))
         loaded = LoadedTables(runtime.catalog)
         by_mart = {mart.name: _first(runtime.lake, loaded, mart) for mart in marts if mart.partition_column}
     except Exception as error:  # noqa: BLE001  (whatever a catalog's client raises)

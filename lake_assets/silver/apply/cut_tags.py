@@ -23,7 +23,7 @@ from lake_assets.bronze.scan.discovery import anything_unlogged
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import Cut, source_cut
-from lake_assets.silver.plan.planner import living_files
+from lake_assets.silver.plan.members import epoch_members, living_files
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target, source_targets
 from lake_assets.spark.sql import Sql, sql, table_address
@@ -70,7 +70,7 @@ def shows(target: Target, position: Position, files: Sequence[LoggedFile], found
         return False
     # A full load shows the time at which DMS read it; changes applied before the source had a cut may be of any time.
     at_start = target.dms.use_task_start_time_for_full_load_timestamp
-    loads = [f for f in living if f.kind is FileKind.LOAD and f.epoch == position.epoch]
+    loads = [f for f in epoch_members(living, position.log_offset) if f.kind is FileKind.LOAD]
     read = [f.last_modified if at_start else f.written_at for f in loads]
     marks = [f.last_modified for f in files if f.kind is FileKind.VANISHED]
     applied = [position.max_commit_ts] if position.max_commit_ts is not None else []

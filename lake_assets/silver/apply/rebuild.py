@@ -19,7 +19,8 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_gone, retrying
-from lake_assets.silver.plan.planner import Batch, epoch_members, living_files, newest_versions, with_requests
+from lake_assets.silver.plan.members import epoch_members, living_files, newest_versions, with_requests
+from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import foreign_commits, refuse_other_source
@@ -77,7 +78,7 @@ def whole_table(target: Target, position: Position, logged: Sequence[LoggedFile]
     if target.mode is Mode.CHANGE_LOG:
         members = with_requests(newest_versions(logged), logged)
     else:
-        members = epoch_members(logged, position.epoch, position.log_offset)
+        members = epoch_members(logged, position.log_offset)
     return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
 
 
@@ -101,7 +102,7 @@ def replay(
         )
 
     def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
-        members = epoch_members(logged, position.epoch, position.log_offset)
+        members = epoch_members(logged, position.log_offset)
         bounds = [_offset(target, members, key) for key in (first, last or members[-1].key)]
         files = tuple(file for file in members if bounds[0] <= file.offset <= bounds[1])
         if any(file.kind is FileKind.LOAD for file in files):

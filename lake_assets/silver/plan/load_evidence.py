@@ -9,7 +9,7 @@ from functools import partial
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.discovery import unlogged_parts
-from lake_assets.config import DmsTask
+from lake_assets.config import DmsTask, table_text
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.full_load_gate import Gate, load_problem
 from lake_assets.silver.table.targets import Target
@@ -38,7 +38,7 @@ def _dms_gate(
         report = runtime.dms_tasks.report(task, newer_than=max(part.logged_at for part in parts))
     except DmsUnavailable as error:
         return f"full load of {many(len(parts), 'file')}: {error}"
-    if (problem := load_problem(report, target.table, parts)) is not None:
+    if (problem := load_problem(report, table_text(*parts[0].stream), parts)) is not None:
         return f"full load of {many(len(parts), 'file')}: {problem}"
     # Only now are all parts in the bucket; the last scan may have been too early to log them.
     return _bucket_gate(runtime, target, logged, parts)

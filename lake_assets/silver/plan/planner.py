@@ -12,28 +12,25 @@ from enum import StrEnum
 from typing import Literal
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.log.copies import originals
-from lake_assets.bronze.log.epochs import epoch_start, load_end
+from lake_assets.bronze.log.epochs import load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
 from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
+from lake_assets.silver.plan.members import (
+    by_stream,
+    empties,
+    epoch_members,
+    epoch_of,
+    living_files,
+    newest_versions,
+    offset_of,
+    with_requests,
+)
 from lake_assets.silver.table.position import Position
 from lake_assets.words import many, them
-
-__all__ = [
-    "Batch",
-    "Plan",
-    "State",
-    "Stop",
-    "epoch_members",
-    "epoch_start",
-    "newest_versions",
-    "plan_batch",
-]
-
 
 LARGE_ROWS, LARGE_BYTES = 50_000, 16 * 2**20
 """A batch with at least so many rows, or bytes as stored, takes longer than all usual batches of a round together."""
@@ -137,13 +134,17 @@ def plan_batch(
     start (UseTaskStartTimeForFullLoadTimestamp).
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
-    if marks and _empties(mode, on_vanished) and _has_snapshot(position):
+    living = living_files(files, mode, on_vanished)
+    # Of a table with folders, one may have vanished alone: then the table is computed again from the others.
+    alone = any(file.offset < mark.offset for mark in marks[-1:] for file in living)
+    if marks and empties(mode, on_vanished) and _has_snapshot(position) and not alone:
         emptied = _emptied(position, files, marks, on_vanished)
         if emptied is not None:
             return Plan(emptied)
-    living = living_files(files, mode, on_vanished)
-    passed = [] if _empties(mode, on_vanished) else marks
-    pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=_offset)
+    if (stop := _loaded_twice(living, mode)) is not None:
+        return Plan(stop=stop)
+    passed = [] if empties(mode, on_vanished) and not alone else marks
+    pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=offset_of)
     upto = cut.of(position)
     if (reason := why_nothing(position, pending, upto)) is not None:
         return Plan(waiting=reason)
@@ -151,8 +152,18 @@ def plan_batch(
         return UP_TO_DATE
     in_one_batch = max_files is None
     chunk = pending[: _batch_size(position, living, pending, max_files)]
+    withdrawn = [m for m in passed if empties(mode, on_vanished) and m.offset > position.log_offset]
     plan = _plan(
-        position, living, chunk, mode, policy, now, gate, in_one_batch=in_one_batch, task_start=task_start
+        position,
+        living,
+        chunk,
+        mode,
+        policy,
+        now,
+        gate,
+        in_one_batch=in_one_batch,
+        task_start=task_start,
+        withdrawn=withdrawn if _has_snapshot(position) else (),
     )
     if (batch := plan.batch) is None:
         return plan
@@ -175,7 +186,9 @@ def _plan(
     *,
     in_one_batch: bool,
     task_start: bool,
+    withdrawn: Sequence[LoggedFile] = (),
 ) -> Plan:
+    """`withdrawn`: pending records of folders that have vanished, whose rows leave the table."""
     upto = chunk[-1].offset if chunk else position.log_offset
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
@@ -190,22 +203,24 @@ def _plan(
         epochs = (position.epoch, *(file.epoch for file in chunk[-1:]))
         return Plan(Batch("cdc", wanted, upto, max(epochs), own - len(wanted)))
 
-    loads = [file for file in files if file.kind is FileKind.LOAD]
-    epoch = max((file.epoch for file in loads), default=0)
-    parts = newest_versions(file for file in loads if file.epoch == epoch)
-    decided = with_requests(parts, loads)
-    load_pending = epoch > position.epoch or any(part.offset > position.log_offset for part in decided)
-    if load_pending:
-        earlier = [file for file in loads if file.epoch < epoch]
-        end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
-        upto = max(upto if in_one_batch else position.log_offset, *(part.offset for part in decided))
-        if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
-            return Plan(stop=stop)
-        if (reason := why_incomplete(parts, end, policy, now, gate)) is not None:
-            return Plan(waiting=reason)
-        return Plan(Batch("full_load", epoch_members(files, epoch, upto), upto, epoch))
+    loads = by_stream(file for file in files if file.kind is FileKind.LOAD)
+    epoch = sum(map(epoch_of, loads.values()))
+    due = {stream: own for stream, own in loads.items() if _due(own, position)}
+    if epoch > position.epoch and not due:
+        due = loads
+    if due or withdrawn:
+        parts = [part for own in due.values() for part in _decided_parts(own)]
+        upto = max(
+            upto if in_one_batch else position.log_offset, *(file.offset for file in (*parts, *withdrawn))
+        )
+        for stream in due:
+            records = [file for file in files if stream[1] in file.names]
+            plan = _why_not(position, records, newest, policy, now, gate, task_start=task_start)
+            if plan is not None:
+                return plan
+        return Plan(Batch("full_load", epoch_members(files, upto), upto, epoch))
 
-    members = epoch_members(files, position.epoch, upto)
+    members = epoch_members(files, upto)
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
     applied = {f.path for f in files if f.offset <= position.log_offset}
     left_out = own - len(wanted)
@@ -213,6 +228,55 @@ def _plan(
         # The file's former rows cannot be distinguished from its present ones, so that the table is recomputed.
         return Plan(Batch("full_load", members, upto, position.epoch, left_out))
     return Plan(Batch("cdc", wanted, upto, position.epoch, left_out))
+
+
+def _decided_parts(loads: Sequence[LoggedFile]) -> tuple[LoggedFile, ...]:
+    """The parts of a folder's newest full load, with the requests for their rows."""
+    epoch = epoch_of(loads)
+    return with_requests(newest_versions(file for file in loads if file.epoch == epoch), loads)
+
+
+def _due(loads: Sequence[LoggedFile], position: Position) -> bool:
+    return any(part.offset > position.log_offset for part in _decided_parts(loads))
+
+
+def _why_not(
+    position: Position,
+    files: Sequence[LoggedFile],
+    newest: Sequence[LoggedFile],
+    policy: FullLoadComplete,
+    now: datetime,
+    gate: Gate | None,
+    *,
+    task_start: bool,
+) -> Plan | None:
+    """Why the newest full load of one folder, with the records `files`, may not be applied yet; None if it may.
+    `newest`: the newest records of the table's objects."""
+    loads = [file for file in files if file.kind is FileKind.LOAD]
+    epoch = epoch_of(loads)
+    parts = newest_versions(file for file in loads if file.epoch == epoch)
+    own = {file.offset for file in files}
+    changes = [file for file in newest if file.kind is FileKind.CDC and file.offset in own]
+    end = load_end(parts, changes, [file for file in loads if file.epoch < epoch])
+    then = replace(position, epoch=epoch_of(loads, position.log_offset))
+    if (stop := _undecided(then, files, epoch, policy, task_start=task_start)) is not None:
+        return Plan(stop=stop)
+    reason = why_incomplete(parts, end, policy, now, gate)
+    return Plan(waiting=reason) if reason is not None else None
+
+
+def _loaded_twice(files: Sequence[LoggedFile], mode: Mode) -> Stop | None:
+    """The stop of a table whose own folder and whose `folders` have full loads: a partitioned table's own load has the
+    rows of all partitions. Rows that were deleted between the two would come back."""
+    loads = by_stream(file for file in files if file.kind is FileKind.LOAD)
+    own = [parts[0] for stream, parts in loads.items() if not parts[0].partitions]
+    others = [parts[0] for stream, parts in loads.items() if parts[0].partitions]
+    if not own or not others or mode is Mode.CHANGE_LOG:
+        return None
+    return Stop(
+        f"{own[0].key} and {others[0].key} are both full loads of its rows: of the whole table, and of a partition.",
+        "Have DMS load the partitions only, and delete all files of the table's own folder from the bucket.",
+    )
 
 
 def _batch_size(
@@ -237,26 +301,13 @@ def _reopening(
     if mode is Mode.CHANGE_LOG:
         members = with_requests(newest_versions(files), files)
     else:
-        members = epoch_members(files, position.epoch, position.log_offset)
+        members = epoch_members(files, position.log_offset)
     again = [file for file in members if may_wait(file, position, margin)]
     return replace(
         batch,
-        files=tuple(sorted((*again, *batch.files), key=_offset)),
+        files=tuple(sorted((*again, *batch.files), key=offset_of)),
         reopened=frozenset(file.offset for file in again),
     )
-
-
-def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
-    """The files from which the table's state may be computed, in the order of `files`: for a table that is emptied when
-    its files vanish, those logged since then."""
-    marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
-    since = max(marks, default=0) if _empties(mode, on_vanished) else 0
-    return [f for f in originals(files) if f.kind is not FileKind.VANISHED and f.offset > since]
-
-
-def _empties(mode: Mode, on_vanished: OnVanished) -> bool:
-    """Whether the table is emptied when its files vanish; never a change log, which keeps what happened."""
-    return on_vanished != "keep" and mode is not Mode.CHANGE_LOG
 
 
 def _has_snapshot(position: Position) -> bool:
@@ -280,8 +331,8 @@ def _emptied(
 
 def _needs_vanished_files(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
     """The stop of a batch that needs files which have vanished; None for any other."""
-    last = max((mark.offset for mark in marks), default=0)
-    gone = [file for file in batch.files if file.offset < last]
+    last = {mark.stream: mark.offset for mark in marks}
+    gone = [file for file in batch.files if file.offset < last.get(file.stream, 0)]
     if not gone:
         return None
     them_all = them(len(gone))
@@ -313,46 +364,3 @@ def _undecided(
         f"Run `lake-assets full-load {table} --reload` if DMS has loaded the table again, or "
         f"`lake-assets full-load {table} --same-load` if it has not.",
     )
-
-
-def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
-    """All records from which the table's state at log offset `upto` is computed, in log order."""
-    newest = newest_versions(files)
-    parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
-    earlier = [f for f in files if f.kind is FileKind.LOAD and f.epoch < epoch]
-    start = epoch_start(parts, earlier)
-    cdc = [f for f in newest if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
-    return tuple(f for f in with_requests([*parts, *cdc], files) if f.offset <= upto)
-
-
-def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> tuple[LoggedFile, ...]:
-    """The records from which a table's state at log offset `upto` is computed, by its mode; `files` are living ones."""
-    if mode is Mode.CHANGE_LOG:
-        return newest_versions(file for file in files if file.offset <= upto)
-    return epoch_members(files, epoch, upto)
-
-
-def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """The newest record of each object, in log order: the bucket has one object under a key, so the content of an older
-    record is gone, unless the object was moved before. A request for quarantined rows has no content, and supersedes no
-    record."""
-    ordered = [file for file in sorted(files, key=_offset) if not file.retry]
-    newest = {file.key: file.offset for file in ordered}
-    there = (file for file in ordered if file.moved_to is not None or newest[file.key] == file.offset)
-    return tuple(sorted({file.path: file for file in there}.values(), key=_offset))
-
-
-def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """The members and the records that request rows of them again, in log order."""
-    at = {(member.key, member.version): member for member in members}
-    requests = (f for f in files if f.retry and (f.key, f.version) in at)
-    asking = [f for f in requests if f.offset > at[f.key, f.version].offset]
-    return tuple(sorted([*at.values(), *asking], key=_offset))
-
-
-def _offset(file: LoggedFile) -> int:
-    return file.offset
-
-
-def _superseded(file: LoggedFile, start: datetime | None) -> bool:
-    return start is not None and file.flush_time is not None and file.flush_time < start

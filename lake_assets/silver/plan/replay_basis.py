@@ -12,7 +12,8 @@ from pyiceberg.table import Table
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import summary
-from lake_assets.silver.plan.planner import Batch, epoch_members
+from lake_assets.silver.plan.members import epoch_members
+from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import commit_of
 from lake_assets.silver.table.position import (
     BATCH,
@@ -43,7 +44,7 @@ def newest_basis(
     Takes the newest snapshot that has no change of the first change's transaction or of later ones, and after which no
     batch applied an earlier change. Its columns must be today's. Files that were logged up to it are not read.
     """
-    members = epoch_members(logged, batch.epoch, batch.upto)
+    members = epoch_members(logged, batch.upto)
     lowest = commit_of(first)
     for snapshot in chain(table, snapshot_id) if lowest else ():
         properties = summary(snapshot)

@@ -17,7 +17,8 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
-from lake_assets.silver.plan.planner import UP_TO_DATE, Batch, Plan, State, Stop, living_files, plan_batch
+from lake_assets.silver.plan.members import living_files
+from lake_assets.silver.plan.planner import UP_TO_DATE, Batch, Plan, State, Stop, plan_batch
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.masks import lost_masks, other_masks

@@ -27,7 +27,8 @@ from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
-from lake_assets.silver.plan.planner import Batch, epoch_members, living_files
+from lake_assets.silver.plan.members import epoch_members, living_files
+from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.reconcile.compare_slices import at_position, located
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.change_events import key_columns
@@ -130,7 +131,7 @@ def _applied_since(context: BatchContext, position: Position, logged: list[Logge
     before = context.position
     if (position.log_offset, position.cut) == (before.log_offset, before.cut):
         return []
-    members = epoch_members(logged, position.epoch, position.log_offset)
+    members = epoch_members(logged, position.log_offset)
     if {file.offset for file in context.members} - {file.offset for file in members}:
         raise Outdated(f"{context.target.identifier}: files that it was computed from do not count any more")
     at_cut = context.runtime.lake.sources[context.target.source].consistent_cut

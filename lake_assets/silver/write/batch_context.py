@@ -19,7 +19,8 @@ from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
-from lake_assets.silver.plan.planner import Batch, epoch_members, made_of
+from lake_assets.silver.plan.members import epoch_members, made_of
+from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.log_mark import LogMark, mark_of
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
@@ -86,14 +87,14 @@ class BatchContext:
     @property
     def members(self) -> tuple[LoggedFile, ...]:
         """All files of the epoch from which the table's state after the batch is computed."""
-        return epoch_members(self.logged, self.batch.epoch, self.batch.upto)
+        return epoch_members(self.logged, self.batch.upto)
 
     @property
     def made_of(self) -> Sequence[LoggedFile]:
         """The files from which the table is computed after the batch, by its mode."""
         batch = self.batch
         known = [file for file in self.logged if file.offset <= batch.upto]
-        return made_of(known, self.target.mode, batch.epoch, batch.upto)
+        return made_of(known, self.target.mode, batch.upto)
 
     @property
     def log_mark(self) -> LogMark | None:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
@@ -36,7 +37,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.lateness import may_share_transaction
-from lake_assets.silver.plan.planner import epoch_start, newest_versions
+from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.write.batch import Written

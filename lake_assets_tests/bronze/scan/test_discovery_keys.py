@@ -115,7 +115,8 @@ def test_a_folder_that_differs_by_case_is_told_with_the_configured_table(bench):
     bench.put("PUBLIC/TRIPS/LOAD00000001.csv")
     found = bench.run()
     assert (found.logged, found.unconfigured) == ([], {"PUBLIC.TRIPS": 1})
-    assert found.hints == {"PUBLIC.TRIPS": "public.trips"}
+    case = "it configures public.trips: correct its case, or set ignore_case: true"
+    assert found.hints == {"PUBLIC.TRIPS": case}
 
 
 def test_case_is_ignored_when_asked(source, new_bench):

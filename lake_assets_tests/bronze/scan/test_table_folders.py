@@ -47,7 +47,9 @@ def test_tables(folder, ignore_case, table):
 
 def test_a_hint_names_the_configured_table():
     known = folders("public.Trips")
-    assert known.hint("PUBLIC.trips") == "public.Trips"
+    assert (
+        known.hint("PUBLIC.trips") == "it configures public.Trips: correct its case, or set ignore_case: true"
+    )
     assert known.hint("public.tripz") is None
 
 
@@ -88,3 +90,54 @@ def test_two_folders_are_not_mixed(case, listed, logged, refused):
     )
     assert sorted(found) == sorted(f"{'/'.join(folder)}/{NAME}" for folder in refused)
     assert all("differ only by case" in reason for reason in found.values())
+
+
+def joined(ignore_case: bool = False, **globs: list[str]) -> TableFolders:
+    """Tables of the schema public, each with its globs."""
+    tables = {f"public.{name}": TABLE | {"folders": own, "mode": "append_log"} for name, own in globs.items()}
+    return TableFolders(
+        SourceConfig.model_validate({"location": "b", "ignore_case": ignore_case, "tables": tables})
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder", "ignore_case", "table", "partitions"),
+    [
+        ("public/sales", False, "public.sales", ()),
+        ("public/sales_2026_01", False, "public.sales", ("sales_2026_01",)),
+        ("public/sales.b", False, "public.sales", ("sales.b",)),
+        ("public/Sales_1", False, None, ()),
+        ("Public/Sales_1", True, "public.sales", ("Sales_1",)),
+        ("other/sales_1", False, None, ()),
+        ("public/trips", False, "public.trips", ()),
+    ],
+)
+def test_folders_that_are_joined(folder, ignore_case, table, partitions):
+    known = joined(ignore_case, sales=["sales_*", "sales.?"], trips=[])
+    found = known.parse(f"{folder}/20260301-120000000.csv")
+    if table is None:
+        assert isinstance(found, UnconfiguredKey)
+        return
+    assert isinstance(found, DataFile)
+    assert (found.qualified_table, found.partitions) == (table, partitions)
+
+
+def test_a_folder_of_two_tables_belongs_to_none():
+    found = joined(a=["x_*"], b=["*_y"]).parse(f"public/x_y/{NAME}")
+    assert isinstance(found, UnknownKey)
+    assert "public.a and public.b all match its folder" in found.reason
+    assert isinstance(joined(a=["x_*"], b=["*_y"]).parse(f"public/x_1/{NAME}"), DataFile)
+
+
+def test_two_spellings_of_a_joined_folder_are_not_mixed():
+    known = joined(ignore_case=True, sales=["sales_*"])
+    files = [known.parse(f"public/{folder}/{NAME}") for folder in ("sales_1", "SALES_1", "sales_2")]
+    found = mixed_folders([file for file in files if isinstance(file, DataFile)], {})
+    assert sorted(found) == ["public/SALES_1/LOAD00000001.csv", "public/sales_1/LOAD00000001.csv"]
+
+
+def test_a_hint_for_what_looks_like_a_partition():
+    hint = joined(sales=[], trips=[]).hint("public.sales_2026_01")
+    assert hint is not None
+    assert 'if it is a partition of public.sales, add `folders: ["sales_*"]` to public.sales' in hint
+    assert joined(sales=[]).hint("other.sales_2026_01") is None

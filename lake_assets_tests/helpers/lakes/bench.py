@@ -3,6 +3,7 @@
 Here: the common steps of the tests of silver: write files, run a turn, compare. Not here: the cases.
 """
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.dms_files import (
+    TABLE,
     Clock,
     DmsFile,
     csv_bytes,
@@ -99,7 +101,10 @@ class Bench:
         for file in files:
             self.bucket[file.key] = file
             if file.has_transactions:
-                layouts = {name: (self.columns(name), self.key(name)) for name in self.tables}
+                names = {
+                    name: self.owner(name) for name in {*self.tables, *(row[TABLE] for row in file.rows)}
+                }
+                layouts = {name: (self.columns(own), self.key(own)) for name, own in names.items()}
                 put(self.location, file.key, transactions_csv(file, layouts, self.dms))
                 continue
             columns, key = self.columns(self._table(file)), self.key(self._table(file))
@@ -116,7 +121,21 @@ class Bench:
 
     def _table(self, file: DmsFile) -> str:
         schema, table, *_ = file.key.split("/")
-        return next(name for name in self.tables if parts_of(name) == (schema, table))
+        return self._owner(schema, table)
+
+    def owner(self, table: str) -> str:
+        """The table of lake.yaml that has the rows of a table of the source: itself, or one whose folders match."""
+        return self._owner(*parts_of(table))
+
+    def _owner(self, schema: str, table: str) -> str:
+        own = [name for name in self.tables if parts_of(name) == (schema, table)]
+        joined = [
+            name
+            for name, config in self.tables.items()
+            if parts_of(name)[0] == schema
+            and any(fnmatch.fnmatchcase(table, glob) for glob in config.get("folders", ()))
+        ]
+        return (own or joined)[0]
 
     def files(self, table: str) -> list[DmsFile]:
         """The objects of a table in the bucket."""

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.config import Mode, OnVanished
-from lake_assets.silver.plan.planner import epoch_members, epoch_start
+from lake_assets.silver.plan.members import epoch_members
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.planning import (
@@ -76,8 +77,8 @@ def test_members_are_what_the_table_stands_on() -> None:
         logged(5, "LOAD1", minute=20, epoch=2),
         logged(6, "c6", minute=21),
     ]
-    assert [file.offset for file in epoch_members(files, 1, 4)] == [2, 3]
-    assert [file.offset for file in epoch_members(files, 2, 6)] == [5, 6]
+    assert [file.offset for file in epoch_members(files, 4)] == [2, 3]
+    assert [file.offset for file in epoch_members(files, 6)] == [5, 6]
 
 
 def test_a_request_for_held_rows_hides_no_content() -> None:
@@ -86,7 +87,7 @@ def test_a_request_for_held_rows_hides_no_content() -> None:
     other = logged(4, "c4", minute=7)
     asked = replace(cdc, offset=5, retry=True)
     files = [*LOADED, cdc, other, asked]
-    assert [[f.offset for f in epoch_members(files, 1, upto)] for upto in (3, 4, 5)] == [
+    assert [[f.offset for f in epoch_members(files, upto)] for upto in (3, 4, 5)] == [
         [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]
     ]  # fmt: skip
     position = Position(log_offset=2, epoch=1)
@@ -94,7 +95,7 @@ def test_a_request_for_held_rows_hides_no_content() -> None:
     assert outcome(plan(files, Position(log_offset=4, epoch=1))) == ("cdc", [5], 5, 1)
     assert outcome(plan(files, position, mode=Mode.CHANGE_LOG, max_files=1)) == ("cdc", [3], 3, 1)
     rewritten = [*files, logged(6, "c3", minute=6)]
-    assert [f.offset for f in epoch_members(rewritten, 1, 6)] == [1, 2, 4, 6]
+    assert [f.offset for f in epoch_members(rewritten, 6)] == [1, 2, 4, 6]
     part = replace(LOADED[0], offset=7, retry=True)
     assert outcome(plan([*files, part], Position(log_offset=5, epoch=1)))[0] == "full_load"  # type: ignore[index]
 
