@@ -44,7 +44,7 @@ def _owner(lake: LakeConfig, source: str, table: TableName) -> TableName | None:
     if len(owners) != 1 or not lake.sources[source].tables[owners[0]].folders:
         return None
     found = TableName.parse(owners[0])
-    return None if str(found).casefold() == str(table).casefold() else found
+    return None if found == table else found
 
 
 class LakeRuntime:

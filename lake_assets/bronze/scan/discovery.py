@@ -178,10 +178,10 @@ class _Scan:
             self._classify_data_file(obj, parsed)
 
     def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
-        held, tables = self.shares.get(obj.key, {}), self.source.tables
+        held = self.shares.get(obj.key, {})
         if unnamed := unnamed_tables(held, self.source):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
-        if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, tables):
+        if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, self.source):
             self.unconfigured.update(unnamed)
         else:
             self.candidates.append((obj, file))

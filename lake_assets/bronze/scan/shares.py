@@ -29,15 +29,23 @@ Shares = Mapping[str, LoggedFile]
 """The log's records of the newest version of one transaction file, by `schema.table`."""
 
 
-def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
-    """Whether a version that could not be read lacks the record of a table that lake.yaml names now."""
-    return any(share.rows is None for share in shares.values()) and any(t not in shares for t in tables)
+def is_unsettled(shares: Shares, source: SourceConfig) -> bool:
+    """Whether a version that could not be read lacks the record of a table that lake.yaml names now, or of all
+    partitions of one with `folders`, whose names only the rows show."""
+    if all(share.rows is not None for share in shares.values()):
+        return False
+    joined = {share.qualified_table for share in shares.values() if share.partitions}
+    return any(
+        name not in shares or (table.folders and name not in joined) for name, table in source.tables.items()
+    )
 
 
 def unnamed_tables(shares: Collection[str], source: SourceConfig) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
     unnamed = {
-        table for table in shares if table != NO_TABLE and not source.tables_of(TableName.parse(table))
+        table
+        for table in shares
+        if table != NO_TABLE and table not in source.tables and not _joined_by(TableName.parse(table), source)
     }
     return {table for table in unnamed if not TableName.parse(table).table.lower().startswith("awsdms_")}
 
@@ -57,7 +65,7 @@ def find_shares(
     try:
         version = store.version(obj)
         same = any(share.version == version for share in known.values())
-        if same and not is_unsettled(known, tables):
+        if same and not is_unsettled(known, source):
             return []
         found = inspect_transactions(store, file, source.dms, tables)
     except ObjectGone:
@@ -68,19 +76,24 @@ def find_shares(
         # Each table reports the reason when it stops.
         rows: dict[str, Share | None] = dict.fromkeys(sorted({*known, *tables} - {NO_TABLE}))
     else:
-        expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NO_TABLE}
+        expected = {*known, *(tables if is_unsettled(known, source) else ())} - {NO_TABLE}
         rows = {**{table: Share() for table in sorted(expected)}, **found} or {NO_TABLE: Share()}
     shares = []
     for name, share in rows.items():
         stream = TableName.parse(name)
-        owners = source.tables_of(stream)
+        owners = _joined_by(stream, source) if name not in tables else []
         if len(owners) > 1:
             both = " and ".join(owners)
             return UnknownKey(obj.key, f"it has rows of {name}, which the folders of {both} all match")
-        owner = TableName.parse(owners[0]) if owners and source.tables[owners[0]].folders else stream
-        own = () if owner == stream else (stream.table,)
+        owner = TableName.parse(owners[0]) if owners else stream
+        own = (stream.table,) if owners else ()
         inspection = FileInspection(share.rows, None, share.first_commit_ts) if share else FileInspection()
         shares.append(
             NewFile.of(obj, file, version, inspection, schema=owner.schema, table=owner.table, partitions=own)
         )
     return shares
+
+
+def _joined_by(stream: TableName, source: SourceConfig) -> list[str]:
+    """The tables with `folders` to which rows that name this table belong."""
+    return [name for name in source.tables_of(stream) if source.tables[name].folders]

@@ -145,6 +145,41 @@ def test_a_file_that_another_setting_makes_readable(bench: Bench) -> None:
     assert bench.found() == {}
 
 
+def test_rows_that_name_a_partition(bench: Bench) -> None:
+    bench.source = joined()
+    bench.write(
+        "I,sales_a,public,1", "I,sales_b,public,1", "I,sales,public,1", "I,sales_b,public,2", "I,x,public,1"
+    )
+    found = {(file.qualified_table, file.partitions): file.rows for file in bench.run().logged}
+    assert found == {
+        ("public.sales", ("sales_a",)): 1,
+        ("public.sales", ("sales_b",)): 2,
+        ("public.sales", ()): 1,
+        ("public.x", ()): 1,
+    }
+    assert bench.found() == {}
+    assert bench.shares() == {"public.sales": 1, "public.sales_a": 1, "public.sales_b": 2, "public.x": 1}
+
+
+def test_partitions_in_a_file_that_another_setting_makes_readable(bench: Bench) -> None:
+    bench.source = joined()
+    bench.write("I;sales_a;public;1", "I;sales_b;public;1")
+    assert bench.found() == {"public.sales": None}
+    assert bench.found() == {}
+    bench.source = joined(csv_delimiter=";")
+    assert [(file.partitions, file.rows) for file in bench.run().logged] == [
+        (("sales_a",), 1),
+        (("sales_b",), 1),
+    ]
+    assert bench.found() == {}
+
+
+def joined(**dms: Any) -> SourceConfig:
+    source = configured("public.sales", **dms)
+    table = source.tables["public.sales"].model_copy(update={"folders": ("sales_*",)})
+    return source.model_copy(update={"tables": {"public.sales": table}})
+
+
 def test_an_object_that_cannot_be_fetched_is_told_and_looked_at_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
