@@ -4,6 +4,7 @@ Here: the decision. Not here: what it does to a table (`test_asked_again.py`).
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import timedelta
 
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -70,3 +71,8 @@ def test_a_whole_file() -> None:
     assert read([CONTENT, FIRST], asked(None, 5, State.RELEASED)) == [(5, None, set(), 10)]
     expected = [(5, None, {2}, 9), (9, {2}, set(), 1)]
     assert read([CONTENT, FIRST, SECOND], asked(2, 9), asked(None, 5, State.RELEASED)) == expected
+
+
+def test_places_of_a_file_of_which_a_reload_supersedes_some_rows() -> None:
+    less = replace(CONTENT, partitions=("items_b",), rows=None)
+    assert read([less, FIRST], asked(2, 5)) == [(1, None, set(), 0), (5, {2}, set(), 1)]
