@@ -8,7 +8,7 @@ import pytest
 from lake_assets.bronze.log.admission import admit
 from lake_assets.bronze.log.file_log import FileLog, NewFile
 from lake_assets.bronze.log.known import Known
-from lake_assets.config import SourceConfig
+from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import StoreError
 from lake_assets_tests.helpers.files.scanned_source import ScannedSource
 
@@ -234,3 +234,28 @@ def test_shares_of_a_version_that_was_superseded_meanwhile(
 def test_one_commit_has_all_shares_or_none(share: Callable[..., NewFile]) -> None:
     admitted = admit([share("v1", "trips"), share("v1", "notes"), share("v1", "trips")], Known(), based_on=0)
     assert [(file.table, epoch) for file, epoch in admitted] == [("notes", 1), ("trips", 1)]
+
+
+def test_a_table_with_folders_has_one_record_of_a_file(bench: Bench) -> None:
+    bench.source = joined()
+    bench.log = FileLog(bench.log._catalog, owner=owner_of_sales)
+    bench.write("I,sales_a,public,1", "I,sales_b,public,1", "I,x,public,1", "I,sales,public,1")
+    bench.run()
+    for log in (bench.log, FileLog(bench.log._catalog, owner=owner_of_sales)):
+        (record,) = log.files("shop", "public.sales")
+        assert (set(record.names), record.rows, record.offset) == ({"sales", "sales_a", "sales_b"}, 3, 3)
+        assert [file.rows for file in log.files("shop", "public.x")] == [1]
+    # Rows are asked for again, of all of them.
+    bench.log.log_again([record])
+    first, again = FileLog(bench.log._catalog, owner=owner_of_sales).files("shop", "public.sales")
+    assert (set(again.names), again.rows, again.retry, again.offset) == (set(first.names), 3, True, 7)
+    assert {file.table for file in FileLog(bench.log._catalog).files("shop")} == {
+        "sales",
+        "sales_a",
+        "sales_b",
+        "x",
+    }
+
+
+def owner_of_sales(source: str, table: TableName) -> TableName | None:
+    return TableName("public", "sales") if table.table.startswith("sales_") else None
