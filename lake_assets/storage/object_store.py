@@ -19,6 +19,8 @@ from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObj
 __all__ = ["LocalStore", "ObjectGone", "ObjectStore", "S3Store", "StoreError", "StoredObject", "open_store"]
 
 _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
+ARCHIVED = "InvalidObjectState"
+"""S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
 _ADVICE = {
     "NoSuchBucket": "create the bucket or correct the source's location",
     **dict.fromkeys(
@@ -129,7 +131,20 @@ class S3Store:
         except aws_errors() as error:
             if key and error_code(error) in _GONE:
                 raise ObjectGone(f"{where} vanished or changed: run again.") from error
+            if error_code(error) == ARCHIVED:
+                raise StoreError(_archived(where, error)) from error
             raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
+
+
+def _archived(where: str, error: Exception) -> str:
+    """A sentence about an object that S3 does not give out before it is restored."""
+    found = getattr(error, "response", {}).get("Error", {})
+    kind = found.get("StorageClass") or found.get("AccessTier") or "an archive"
+    return (
+        f"{where}: S3 answered {ARCHIVED}, because the object is in the storage class {kind}. Restore the object (aws "
+        "s3api restore-object); its file waits until then. Exclude the source's location from the lifecycle rule that "
+        "archives objects."
+    )
 
 
 def s3_client(s3: S3Config, aws: Aws) -> Any:

@@ -293,6 +293,19 @@ def test_a_refusal_names_the_next_step_and_no_secret(s3, monkeypatch, code, advi
     assert "AKIA-X" not in str(raised.value)
 
 
+@pytest.mark.parametrize("kind", ["GLACIER", "DEEP_ARCHIVE"])
+@pytest.mark.parametrize("seekable", [False, True])
+def test_an_archived_object_is_to_be_restored(s3, new_bucket, kind, seekable):
+    """It is listed like any other; the sentence names the object and its storage class."""
+    bucket = new_bucket()
+    bucket.put_object(Key="in/public/t/LOAD00000001.parquet", Body=b"PAR1", StorageClass=kind)
+    store = open_store(f"s3://{bucket.name}/in", s3)
+    (found,) = store.list()
+    sentence = rf"in/public/t/LOAD00000001.parquet: .*storage class {kind}. Restore the object"
+    with pytest.raises(StoreError, match=sentence), store.open(found.key, seekable=seekable) as file:
+        file.read(4)
+
+
 def test_a_range_that_breaks_off_is_no_damage(s3, new_bucket, monkeypatch):
     """Botocore's time-outs are OSErrors, for which a reader of Parquet takes a damaged file."""
     bucket, key = new_bucket(), "public/items/LOAD00000001.parquet"

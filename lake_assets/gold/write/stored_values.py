@@ -34,6 +34,11 @@ def untyped_columns(table: Table) -> set[str]:
     }
 
 
+def has_no_types(kinds: Mapping[str, str]) -> bool:
+    """Whether a column has no type, as in an empty frame of pandas. `kinds`: Iceberg types by column."""
+    return any(NO_TYPE in kind for kind in kinds.values())
+
+
 def typed_as_in(table: Table | None, computed: Sequence[Column]) -> tuple[Column, ...]:
     """The computed columns; those without a type, because every value is NULL, have the type of the table's column."""
     held = (

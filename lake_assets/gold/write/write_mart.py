@@ -25,6 +25,7 @@ from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, Parti
 from lake_assets.gold.partition_rows import PartitionRows
 from lake_assets.gold.write.stored_values import (
     NO_TYPE,
+    has_no_types,
     require_storable,
     require_types,
     typed_as_in,
@@ -85,6 +86,12 @@ class Store:
 
 WHOLE = Store()
 
+WAITS = "waits_for_rows"
+"""Metadata of a run that stored nothing: why."""
+NO_ROWS_YET = (
+    "There are no rows yet, so the types of the columns are unknown: the first rows create the table."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Computed:
@@ -120,6 +127,9 @@ def write(
 ) -> dict[str, Any]:
     """Stores the frame by one commit on main; returns metadata about it. Creates the table if there is none.
 
+    A frame without rows, in which a column has no type, makes no table: the first rows say the types. The metadata then
+    has WAITS.
+
     Raises PartitionMismatch for rows outside the partitions, KeyMismatch for rows whose key is NULL or not unique,
     ColumnMismatch for columns that are not the table's, or whose values its types would change, and ApplyConflict when
     another process has written to the table since the plan: nothing is written then.
@@ -133,6 +143,8 @@ def write(
         table = load_table(runtime.catalog, identifier)
         if table is not None:
             _require_columns_of_table(identifier, table, computed)
+        if table is None and has_no_types(computed.types) and computed.frame.isEmpty():
+            return {"dagster/row_count": 0, "rows_written": 0, WAITS: NO_ROWS_YET}
         computed = replace(computed, columns=typed_as_in(table, computed.columns))
         partitioned_by = store.partitions.columns if store.partitions is not None else ()
         require_types(identifier, table, computed.types, partitioned_by)

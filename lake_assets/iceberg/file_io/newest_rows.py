@@ -21,7 +21,7 @@ is read."""
 
 def newest_rows(table: Table, most: int) -> list[dict[str, Any]]:
     """At most `most` rows that the current snapshot has added, from its smallest file. Empty if it has added none, or
-    only in large files."""
+    only in large files. A date or time of a year that Python does not have, such as 10000, is a text."""
     snapshot = table.current_snapshot()
     files = list(_added(table, snapshot)) if snapshot is not None else []
     if not files:
@@ -36,9 +36,22 @@ def newest_rows(table: Table, most: int) -> list[dict[str, Any]]:
             return []
         names = [_name(table, field) for field in parquet.schema_arrow]
         for batch in parquet.iter_batches(batch_size=most, row_groups=[0]):
-            rows: list[dict[str, Any]] = batch.slice(0, most).rename_columns(names).to_pylist()
-            return rows
+            columns = [list(map(_value, column)) for column in batch.slice(0, most).columns]
+            return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return []
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """The value in Python; the text of a date or time of a year that Python does not have, also within others."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        pass
+    if isinstance(scalar, pa.ListScalar):  # maps, too
+        return [_value(each) for each in scalar.values]
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(each) for name, each in scalar.items()}
+    return scalar.cast(pa.string()).as_py()
 
 
 def _name(table: Table, column: pa.Field) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.file_io.newest_rows import newest_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.causes import root_cause
 
 PREVIEW = "preview"
 """Metadata of an event: its rows as a Markdown table."""
@@ -31,10 +33,12 @@ def preview(runtime: LakeRuntime, identifier: str, *, show: bool = True) -> dict
     try:
         table = load_table(runtime.catalog, identifier)
         rows = newest_rows(table, most) if table is not None else []
-    except Exception:  # the table is committed: it is right without a preview
-        logger.warning("%s: its newest rows could not be read for the preview", identifier, exc_info=True)
+        return {PREVIEW: dg.MetadataValue.md(rows_as_markdown(rows))} if rows else {}
+    except Exception as error:
+        reason = hidden_in(runtime.lake, root_cause(error))
+        logger.warning("%s: its newest rows could not be read for the preview: %s", identifier, reason)
+        logger.debug("the preview of %s failed", identifier, exc_info=True)
         return {}
-    return {PREVIEW: dg.MetadataValue.md(rows_as_markdown(rows))} if rows else {}
 
 
 def rows_as_markdown(rows: list[dict[str, Any]]) -> str:

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.gold.registry import load_mart
 from lake_assets.iceberg.file_io.local_io import LocalFirstIO
-from lake_assets.iceberg.file_io.newest_rows import newest_rows
+from lake_assets.iceberg.file_io.newest_rows import _value, newest_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.shared.links import CODE, FILES, bucket_link, code_link
 from lake_assets.orchestration.shared.preview import LONGEST, PREVIEW, rows_as_markdown, shown_value
@@ -141,3 +142,21 @@ def test_a_bucket_is_linked_unless_it_is_not_in_aws() -> None:
     assert bucket_link("s3://lake/x", "http://localhost:9000") == {}
     assert bucket_link("/tmp/bronze") == {}
     assert bucket_link("file:///tmp/warehouse/a") == {}
+
+
+SINCE_1970 = {"9999-12-31": 2932896, "10000-01-01": 2932897, "-0001-12-31": -719529, "0001-01-01": -719162}
+
+
+@pytest.mark.parametrize("years", [("9999-12-31", "10000-01-01"), ("-0001-12-31", "0001-01-01")])
+def test_dates_of_years_that_python_does_not_have(tmp_path: Path, years: tuple[str, str]) -> None:
+    """Alone, and within a list and a struct. A source's zone moves markers such as 9999-12-31 there."""
+    days = pa.array([SINCE_1970[year] for year in years], pa.int32()).cast(pa.date32())
+    times = days.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    nested = pa.StructArray.from_arrays([days], ["day"])
+    lists = pa.ListArray.from_arrays([0, 1, 2], days)
+    columns = [days, times, nested, lists, pa.array([1, 2])]
+    rows = [{str(place): _value(column[row]) for place, column in enumerate(columns)} for row in range(2)]
+    text = rows_as_markdown(rows)
+    assert rows[0]["4"] == 1
+    for day in map(str, map(_value, days)):
+        assert text.count(day) >= 2, text
