@@ -70,9 +70,9 @@ def _waiting_since(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> dateti
         for rule in mart.rules
         if (since := _changed_at(loaded.table(rule.identifier), rule.identifier, consumed)) is not None
     ]
-    # Periods before gold.start_date have no partition, so no run computes them.
-    start = consumed.grain.of(gold.start_date)
-    if newest is not None and any(period >= start for period in consumed.pending):
+    # Periods before gold.start_date and in the future have no partition, so no run computes them.
+    start, today = consumed.grain.of(gold.start_date), consumed.grain.of(datetime.now(UTC))
+    if newest is not None and any(start <= period <= today for period in consumed.pending):
         waiting.append(committed_at(newest))
     return min(waiting, default=None)
 

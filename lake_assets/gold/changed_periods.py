@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from lake_assets.config.base import CENTURY
 from lake_assets.gold.mart import Follow, Input
 from lake_assets.gold.periods.grain import (
-    YEAR,
     Grain,
     Period,
     Periods,
+    between,
     hull,
     parse_hours,
     parse_periods,
+    span,
 )
 from lake_assets.silver.table.position import ALL, LOG_OFFSET, TOUCHED_DAYS, TOUCHED_HOURS, touched_property
 
@@ -135,35 +135,30 @@ def spread_onwards(
     consumed_until: Period | None,
     until: Period,
     first_partition: Period,
+    own: Periods = frozenset(),
 ) -> Periods:
     """The periods of DAY_ONWARDS: from the first touched one to the source's last commit. The period in which the
     mart's data ended last time counts as touched, because its state continued after that. If the source's last commit
     is now earlier (a table was rebuilt), the periods after it count as well: their states are no longer known. What
-    lasts since a marker such as 1900-01-01 lasts in all partitions."""
+    lasts since a marker such as 1900-01-01 lasts in all periods of the mart, whose first and last one are `own`."""
     touched = {*periods, *((consumed_until,) if consumed_until is not None else ())}
     if not touched:
         return frozenset()
-    return hull(grain, ends(frozenset({*touched, until}), first_partition, until), until)
+    lasting = own if any(period < first_partition for period in touched) else frozenset()
+    ends = span({*touched, *lasting, until}, until, first_partition)
+    return frozenset(touched).union(between(grain, min(ends), max(ends)) if ends else ())
 
 
-def ends(bounds: Periods | None, first_partition: Period, now: Period) -> Periods:
-    """The periods between which all values of a column lie, by the bounds of its files; `bounds` is None if a file has
-    none.
-
-    Unknown bounds are taken to reach from the first partition to `now`. A marker makes a bound unknown, too: the file's
-    other rows may have any time.
-    """
-    if bounds is None:
-        return frozenset((first_partition, now))
-    found = set(bounds)
-    if any(period < now - CENTURY for period in found):
-        found.add(first_partition)
-    if any(period > now + YEAR for period in found):
-        found.add(now)
-    return frozenset(found)
+def held_onwards(grain: Grain, periods: Periods, now: Period, first_partition: Period) -> Periods:
+    """The periods in which there are states, by the periods of the changes: from the first one to `now`."""
+    ends = span({*periods, now}, now, first_partition) if periods else frozenset()
+    return periods.union(between(grain, min(ends), max(ends)) if ends else ())
 
 
-def gap_to(grain: Grain, own: Periods, periods: Iterable[Period], now: Period) -> Periods:
+def gap_to(
+    grain: Grain, own: Periods, periods: Iterable[Period], now: Period, first: Period | None = None
+) -> Periods:
     """The periods between a mart's span and new periods before or after it. A mart may have rows of zeros for periods
     without data, and must have the same ones whether it is computed at once or piece by piece."""
-    return hull(grain, {*own, *periods}, now) - hull(grain, own, now)
+    beyond = {period for period in periods if not own or not min(own) <= period <= max(own)}
+    return hull(grain, own | beyond, now, first) - hull(grain, own, now, first)

@@ -19,7 +19,8 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_periods import WITHIN, Commit
 from lake_assets.gold.consumption import Consumption, read_consumption
-from lake_assets.gold.periods.grain import Grain, Period, Periods
+from lake_assets.gold.periods.column_values import column_values
+from lake_assets.gold.periods.grain import YEAR, Grain, Period, Periods
 from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, since_1970, summary
 from lake_assets.silver.table.position import read_position
@@ -137,21 +138,23 @@ def periods_held(table: Table | None, partition_column: str, grain: Grain) -> Pe
     return frozenset(grain.of(since_1970(timedelta(hours=v)) if isinstance(v, int) else v) for v in values)
 
 
-def column_bounds(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods | None:
-    """The periods of the first and last values of a timestamp or date column in a snapshot's files; empty for a column
-    without values. Deleted rows count, which costs at most some extra periods. None if a file has no bounds: Iceberg
-    keeps none beyond the hundredth column of a table."""
+def column_periods(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods:
+    """Periods of a timestamp or date column in a snapshot: at least the first and the last one of each file. If a
+    file's values are more than a YEAR apart, all of their periods, because one of them may be a marker, which would
+    hide the others. Deleted rows count, which costs at most some extra periods."""
     field = table.schema().find_field(column)
     found: set[Period] = set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():
         bounds = _file_bounds(task.file, field)
-        if bounds is None:
-            return None
-        found |= set(map(grain.of, bounds))
+        if bounds is None or (bounds and max(bounds) - min(bounds) > YEAR):
+            found |= column_values(table, task, field, grain)
+        else:
+            found |= set(map(grain.of, bounds))
     return frozenset(found)
 
 
 def _file_bounds(file: DataFile, field: NestedField) -> set[datetime] | None:
+    """None if the file has no bounds: Iceberg keeps none beyond the hundredth column of a table."""
     ends = [(bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds)]
     given = {_time(field, end) for end in ends if end is not None}
     nulls = (file.null_value_counts or {}).get(field.field_id)

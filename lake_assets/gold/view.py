@@ -13,14 +13,14 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
-from lake_assets.gold.changed_periods import Changed, changed_periods, ends, gap_to, spread_onwards
+from lake_assets.gold.changed_periods import Changed, changed_periods, gap_to, held_onwards, spread_onwards
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.periods.grain import Grain, Period, Periods, hull, span
 from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import (
     LoadedTables,
-    column_bounds,
+    column_periods,
     commits_since,
     naming_transform,
     periods_held,
@@ -92,16 +92,16 @@ def mart_view(
     every = not as_before or any(found.every for found in changed.values())
     if every:
         periods = _every_period(mart, tables, snapshots, current, first)
-        own = span(periods, current)
+        own = span(periods, current, first)
         # Added one by one, because a period before all data that a user has requested does not extend the range.
         periods |= periods_held(target, column, grain)
     else:
-        periods = _touched(grain, changed, consumed, now, first)
+        # Commits of an earlier version do not name a span.
+        own = own or span(periods_held(target, column, grain), current, first)
+        periods = _touched(grain, changed, replace(consumed, span=own), now, first)
         if periods - consumed.pending:
-            # Commits of an earlier version do not name a span.
-            own = own or span(periods_held(target, column, grain), current)
-            periods |= gap_to(grain, own, periods, current)
-            own = span(own | periods, current)
+            periods |= gap_to(grain, own, periods, current, first)
+            own = span(own | periods, current, first)
     work = tuple(sorted(consumed.pending | periods))
     return MartView(snapshots, rows, now, mart_snapshot, work, settings, bool(work), changes, own, every)
 
@@ -161,7 +161,9 @@ def _touched(
     until = grain.of(consumed.now) if consumed.now else None
     for rule, touched in changed.items():
         if rule.follow is Follow.DAY_ONWARDS and (touched or consumed.now != now):
-            found |= spread_onwards(grain, touched.periods, until, grain.of(now), first_partition)
+            found |= spread_onwards(
+                grain, touched.periods, until, grain.of(now), first_partition, consumed.span
+            )
         else:
             found |= touched.periods
     return found
@@ -174,13 +176,13 @@ def _every_period(
     now: Period,
     first_partition: Period,
 ) -> Periods:
-    """All periods from the first to the last one of the inputs' rows."""
-    found: set[Period] = set()
+    """All periods of the inputs' rows, and those between them: see `hull`."""
+    found: Periods = frozenset()
     for rule in mart.rules:
         if rule.column is not None:
             table, snapshot = tables[rule.identifier], snapshots[rule.identifier]
-            bounds = column_bounds(table, snapshot, rule.column, mart.partitions)
-            found |= ends(bounds, first_partition, now)
-            if rule.follow is Follow.DAY_ONWARDS and found:
-                found.add(now)
-    return hull(mart.partitions, found, now)
+            held = column_periods(table, snapshot, rule.column, mart.partitions)
+            if rule.follow is Follow.DAY_ONWARDS:
+                held = held_onwards(mart.partitions, held, now, first_partition)
+            found |= held
+    return hull(mart.partitions, found, now, first_partition)

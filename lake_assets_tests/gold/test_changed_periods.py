@@ -213,9 +213,13 @@ def test_a_state_lasts_until_the_next_change(name: str) -> None:
     assert sorted(found) == [day(number) for number in expected]
 
 
-def test_a_state_that_lasts_since_a_marker_is_in_every_period() -> None:
-    found = spread_onwards(Grain.DAY, [date(1900, 1, 1)], day(5), day(5), day(1))
-    assert {day(number) for number in range(1, 6)} <= found
+def test_a_state_that_lasts_since_a_marker_is_in_every_period_of_the_mart() -> None:
+    """It does not stretch the mart: nothing is between the marker and the first day."""
+    marker = date(1900, 1, 1)
+    found = spread_onwards(Grain.DAY, [marker], day(5), day(5), date(2000, 1, 1), frozenset((day(2), day(4))))
+    assert found == {marker, *(day(number) for number in range(2, 6))}
+    found = spread_onwards(Grain.DAY, [date(9999, 12, 31)], day(5), day(5), date(2000, 1, 1))
+    assert found == {date(9999, 12, 31), day(5)}
 
 
 def test_hull_takes_a_marker_for_what_it_is() -> None:
@@ -224,6 +228,10 @@ def test_hull_takes_a_marker_for_what_it_is() -> None:
     assert hull(Grain.DAY, [marker], day(5)) == {marker}
     assert hull(Grain.DAY, [], day(5)) == set()
     assert len(hull(Grain.DAY, [day(3), day(3) + timedelta(days=360)], day(5))) == 361
+    epoch, years_ago = date(1970, 1, 1), date(2001, 5, 5)
+    found = hull(Grain.DAY, [epoch, years_ago, day(3), day(5)], day(5), date(2000, 1, 1))
+    assert found == {epoch, years_ago, day(3), day(4), day(5)}, "no gap of more than a year is filled"
+    assert span([epoch, years_ago, day(5)], day(5), date(2000, 1, 1)) == {years_ago, day(5)}
     assert span([day(3), day(5), day(4), marker, birth], day(5)) == {day(3), day(5)}
     assert span([marker], day(5)) == set()
 
@@ -246,6 +254,12 @@ def test_quiet_days_up_to_new_ones_are_computed_too(name: str) -> None:
     had, days, expected = GAPS[name]
     found = gap_to(Grain.DAY, frozenset(map(day, had)), list(map(day, days)), day(9))
     assert sorted(found - set(map(day, days))) == [day(number) for number in expected]
+
+
+def test_beside_a_day_of_years_ago_nothing_is_computed_again() -> None:
+    own = frozenset((date(2001, 5, 5), day(5)))
+    assert gap_to(Grain.DAY, own, [day(4)], day(9)) == set()
+    assert gap_to(Grain.DAY, own, [day(7)], day(9)) == {day(6), day(7)}
 
 
 def test_stretches_are_contiguous_over_the_end_of_a_month() -> None:

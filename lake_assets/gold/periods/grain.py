@@ -7,10 +7,12 @@ beginning: a date, or for an hour a time. Not here: which periods have changed (
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from itertools import pairwise
 
 from lake_assets.config.base import CENTURY
 
 YEAR = timedelta(days=366)
+"""The longest time without rows that is filled: a longer one is between a wrong date and the others, or no business."""
 HOUR_KEY = "%Y-%m-%d-%H:%M"
 
 Period = date
@@ -80,19 +82,25 @@ def between(grain: Grain, first: Period, last: Period) -> list[Period]:
     return found
 
 
-def hull(grain: Grain, periods: Iterable[Period], now: Period) -> Periods:
-    """Every period from the first to the last one, both included. Markers (see `span`) are included, but not the
-    millions of days between them and the other periods."""
+def hull(grain: Grain, periods: Iterable[Period], now: Period, first: Period | None = None) -> Periods:
+    """The periods, and those between two of them that are at most a YEAR apart. Markers (see `is_marker`) are included,
+    but nothing between them and the other periods."""
     given = frozenset(periods)
-    ends = span(given, now)
-    return given | frozenset(between(grain, min(ends), max(ends)) if ends else ())
+    dates = sorted(period for period in given if not is_marker(period, now, first))
+    gaps = ((a, b) for a, b in pairwise(dates) if b - a <= YEAR)
+    return given.union(*(between(grain, a, b) for a, b in gaps))
 
 
-def span(periods: Iterable[Period], now: Period) -> Periods:
-    """The first and the last of the periods. A period more than a century before `now` or a year after it does not
-    count: it is a marker such as 9999-12-31, not a date."""
-    inside = [period for period in periods if now - CENTURY <= period <= now + YEAR]
-    return frozenset((min(inside), max(inside)) if inside else ())
+def span(periods: Iterable[Period], now: Period, first: Period | None = None) -> Periods:
+    """The first and the last of the periods, without markers."""
+    dates = [period for period in periods if not is_marker(period, now, first)]
+    return frozenset((min(dates), max(dates)) if dates else ())
+
+
+def is_marker(period: Period, now: Period, first: Period | None = None) -> bool:
+    """Whether the period is of a value such as 1900-01-01 or 9999-12-31, or of a wrong date: it lies before `first`,
+    where partitions begin (by default a century before `now`), or more than a year after `now`."""
+    return not (now - CENTURY if first is None else first) <= period <= now + YEAR
 
 
 def stretches(grain: Grain, periods: Iterable[Period]) -> list[tuple[Period, Period]]:

@@ -10,11 +10,11 @@ from datetime import UTC, date, datetime
 import pytest
 from pyiceberg.catalog import Catalog
 
-from lake_assets.config import GoldConfig
+from lake_assets.config import GoldConfig, parse_column
 from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Follow, Input
 from lake_assets.gold.periods.grain import Grain
-from lake_assets.gold.table_snapshots import LoadedTables, column_bounds
+from lake_assets.gold.table_snapshots import LoadedTables, column_periods
 from lake_assets.gold.view import mart_view
 from lake_assets_tests.helpers.marts.mart_views import (
     DAILY,
@@ -83,12 +83,14 @@ def test_all_days_between_the_files_bounds(catalog: Catalog) -> None:
     assert numbers(view(catalog, ahead)) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_without_bounds_every_partition_there_is(catalog: Catalog) -> None:
+@pytest.mark.parametrize("column", ["at", "local", "born"])
+def test_without_bounds_the_days_are_read(catalog: Catalog, column: str) -> None:
     """As of columns beyond the hundredth, of which Iceberg keeps none."""
     trips = create(catalog, "trips", **{"write.metadata.metrics.default": "none"})
-    append(trips, {"id": 1, "at": at(5)})
-    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at", Grain.DAY) is None
-    assert numbers(view(catalog)) == list(range(1, 10))
+    values = {"at": at(5, 23), "local": at(5, 23).replace(tzinfo=None), "born": at(5).date()}
+    append(trips, {"id": 1, column: values[column]}, {"id": 2})
+    assert column_periods(trips, head(catalog)["silver_shop.trips"], column, Grain.DAY) == {at(5).date()}
+    assert numbers(view(catalog, mart(Input("shop", "trips", Follow.DAY, column)))) == [5]
 
 
 @pytest.mark.parametrize("column", ["at", "local", "born"])
@@ -98,17 +100,53 @@ def test_days_of_every_type_of_column(catalog: Catalog, column: str) -> None:
     assert numbers(view(catalog, mart(Input("shop", "trips", Follow.DAY, column)))) == [4, 5, 6]
 
 
-def test_a_marker_is_no_date_and_hides_those_beside_it(catalog: Catalog) -> None:
+def test_a_marker_is_no_date_and_hides_none_beside_it(catalog: Catalog) -> None:
     """A trip that ends on 9999-12-31 does not make a mart of three million days, nor do other trips lose theirs."""
     trips, never = create(catalog, "trips"), datetime(9999, 12, 31, tzinfo=UTC)
     append(trips, {"id": 1, "at": at(5)}, {"id": 2, "at": at(7)}, {"id": 3, "at": never})
     found = view(catalog)
     assert found is not None
-    assert found.work == (*(at(day).date() for day in (5, 6, 7, 8, 9)), never.date())
+    assert found.work == (*(at(day).date() for day in (5, 6, 7)), never.date())
     append(trips, {"id": 4, "at": datetime(1, 1, 1, tzinfo=UTC)}, {"id": 5, "at": at(6)})
     found = view(catalog)
     assert found is not None
-    assert found.work == (date(1, 1, 1), *(at(day).date() for day in range(1, 10)), never.date())
+    assert found.work == (date(1, 1, 1), *(at(day).date() for day in (5, 6, 7)), never.date())
+
+
+GRAINS = {Grain.HOUR: 49, Grain.DAY: 3, Grain.WEEK: 2, Grain.MONTH: 1}
+"""By grain, how many periods 5 March 2024, 12:00 (a Tuesday) to the 7th (a Thursday) have at most, up to the 9th."""
+
+
+@pytest.mark.parametrize(("year", "apart"), [(1, False), (1900, True), (1970, False), (9999, False)])
+@pytest.mark.parametrize("grain", GRAINS)
+@pytest.mark.parametrize("follow", [Follow.DAY, Follow.DAY_ONWARDS])
+def test_a_marker_stretches_no_range(
+    catalog: Catalog, follow: Follow, grain: Grain, year: int, *, apart: bool
+) -> None:
+    """With the default start_date, at the first computation and at the next one."""
+    rule, gold = Input("shop", "trips", follow, "at"), GoldConfig()
+    columns = (parse_column("day", "timestamptz"),) if grain is Grain.HOUR else DAILY.columns
+    of = replace(mart(rule), partitions=grain, columns=columns)
+    marker = datetime(year, 12, 31 if year > 1900 else 1, tzinfo=UTC)
+    trips, others = create(catalog, "trips"), [{"id": 1, "at": at(5)}, {"id": 2, "at": at(7)}]
+    for rows in [[{"id": 3, "at": marker}], others] if apart else [[{"id": 3, "at": marker}, *others]]:
+        append(trips, *rows)
+    found = mart_view(LoadedTables(catalog), of, gold)
+    assert found is not None
+    inside = [period for period in found.work if period != grain.of(marker)]
+    assert len(inside) <= GRAINS[grain] + 54 * (follow is Follow.DAY_ONWARDS)
+    assert {grain.of(at(5)), grain.of(at(7))} <= set(inside), "the marker hides no row beside it"
+    assert grain.of(marker) in found.work, "it stays on the list, so that it is told"
+    assert grain.of(marker) not in found.span
+
+
+def test_what_was_years_ago_is_computed_without_the_time_between(catalog: Catalog) -> None:
+    """A date that may be right is computed; there is nothing in the years after it."""
+    trips, long_ago = create(catalog, "trips"), datetime(2004, 2, 29, tzinfo=UTC)
+    append(trips, {"id": 1, "at": long_ago}, {"id": 2, "at": at(5)}, {"id": 3, "at": at(7)})
+    found = mart_view(LoadedTables(catalog), DAILY, GoldConfig())
+    assert found is not None
+    assert found.work == (long_ago.date(), *(at(day).date() for day in (5, 6, 7)))
 
 
 def test_days_that_the_mart_has_are_computed_anew_too(catalog: Catalog) -> None:
