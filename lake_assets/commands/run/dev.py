@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
+from lake_assets.commands.run.reload import reloading
 from lake_assets.commands.run.warm_spark import warm_spark
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.errors import LakeError
@@ -81,8 +82,9 @@ def _run(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     try:
-        while not interrupted and children[0].poll() is None:
-            time.sleep(0.2)
+        with reloading(config, port):
+            while not interrupted and children[0].poll() is None:
+                time.sleep(0.2)
         return 0 if interrupted else children[0].returncode
     finally:
         stop(children)

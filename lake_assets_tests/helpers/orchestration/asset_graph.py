@@ -14,8 +14,16 @@ BUSY = "Loading|Materializing"
 """In the text of a node that is not drawn yet, or whose asset a run computes; the sensors may start one at any time."""
 
 
-def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]:
-    """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
+def asset_nodes(
+    dev: Dev,
+    profile: Path,
+    picture: Path,
+    *,
+    of_silver: int = len(SILVER),
+    others: int = len(KEPT) + len(MARTS),
+) -> list[tuple[str, str]]:
+    """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it.
+    `of_silver`, `others`: how many nodes there are to be, of silver and of the other layers."""
     from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
 
@@ -32,8 +40,8 @@ def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]
             return None  # drawn again while it was read
         known = [node for node in found if "Latest event" in node[1] and not re.search(BUSY, node[1])]
         checked = [text for _, text in known if re.search(r"5 / \d+ Passed", text)]
-        every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
-        return known if every and len(checked) == len(SILVER) else None
+        every = len(known) == of_silver + others
+        return known if every and len(checked) == of_silver else None
 
     def click(xpath: str) -> None:
         """For a better picture only: what is not there is not clicked."""
