@@ -5,7 +5,7 @@ finding out that a lake has nothing to do (`orchestration/lake_definitions.py`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lake_assets.alarms.due_alarms import refuse_impossible_alarms
 from lake_assets.checks.data_check import DataCheck
@@ -41,7 +41,7 @@ def open_lake(
 ) -> Lake:
     """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Raises LakeError for
     an unusable mart, alarm or check."""
-    found = tuple(load_marts(config) if marts is None else marts)
+    found = _keyed(config, load_marts(config) if marts is None else marts)
     refuse_impossible_cuts(found, config)
     refuse_impossible_alarms(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
@@ -69,4 +69,9 @@ def _without_broken_marts(config: LakeConfig, runtime: LakeRuntime, refused: Lak
         else:
             usable.append(mart)
     targets = tuple(lake_targets(config, tracked_columns(usable, config)))
-    return Lake(runtime, targets, tuple(usable), (), tuple(broken) or (str(refused),))
+    return Lake(runtime, targets, _keyed(config, usable), (), tuple(broken) or (str(refused),))
+
+
+def _keyed(config: LakeConfig, marts: Sequence[Mart]) -> tuple[Mart, ...]:
+    """The marts with the lake's prefix in their asset keys."""
+    return tuple(replace(mart, key_prefix=config.key_prefix) for mart in marts)

@@ -41,7 +41,7 @@ def lake_checks(lake: LakeConfig, targets: Sequence[Target], marts: Sequence[Mar
 
 def _bronze_checks(lake: LakeConfig, target: Target) -> Iterator[DataCheck]:
     source, table = target.source, target.table
-    key, checks = ("bronze", source, target.name), target.config.checks
+    key, checks = (*target.key_prefix, "bronze", source, target.name), target.config.checks
     yield _check(
         lake,
         key,
@@ -140,6 +140,7 @@ def _mart_checks(lake: LakeConfig, mart: Mart) -> Iterator[DataCheck]:
         "The mart's data files have the rows that its newest snapshot names, and no other writer has changed them.",
         has_its_rows(mart.identifier),
         declared.get("row_count"),
+        needs_rows=False,
     )
     longest = lake.checks.mart_max_pending_age
     yield _check(

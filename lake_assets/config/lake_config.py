@@ -357,6 +357,21 @@ class LakeConfig(Model):
     alarms: AlarmsConfig = AlarmsConfig()
     secrets: SecretsConfig = SecretsConfig()
     masking: MaskingConfig = MaskingConfig()
+    asset_key_prefix: str | None = None
+    """What the keys of the lake's assets in Dagster begin with, and the names of its sensors and jobs. It is for lakes
+    that share one Dagster instance, such as code locations of staging and production: Dagster identifies an asset by
+    its key, whichever code location it is in."""
+
+    @property
+    def key_prefix(self) -> tuple[str, ...]:
+        """The first part of the keys of assets; empty without a prefix."""
+        return (self.asset_key_prefix,) if self.asset_key_prefix else ()
+
+    @model_validator(mode="after")
+    def _prefix(self) -> "LakeConfig":
+        if self.asset_key_prefix and not re.fullmatch(_NAME, self.asset_key_prefix):
+            refuse([(("asset_key_prefix",), "has lower case letters, digits and _ only")])
+        return self
 
     @model_validator(mode="after")
     def _salted(self) -> "LakeConfig":

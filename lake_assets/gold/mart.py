@@ -132,6 +132,8 @@ class Mart:
     """Whether events in Dagster show some of its rows; see `automation.preview_rows`."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    key_prefix: tuple[str, ...] = ()
+    """`LakeConfig.key_prefix`; set when the lake is opened."""
 
     def __post_init__(self) -> None:
         if self.key and self.partition_column is not None:
@@ -149,8 +151,12 @@ class Mart:
         return f"gold.{self.name}"
 
     @property
-    def asset_key(self) -> tuple[str, str]:
-        return ("gold", self.name)
+    def asset_key(self) -> tuple[str, ...]:
+        return (*self.key_prefix, "gold", self.name)
+
+    def silver_key(self, rule: Input) -> tuple[str, ...]:
+        """The asset of the silver table that an input reads."""
+        return (*self.key_prefix, "silver", rule.source, rule.table)
 
     @property
     def rules(self) -> tuple[Input, ...]:

@@ -29,7 +29,7 @@ def backfill(
     for start in range(0, len(periods), chunk or len(periods)):
         part = periods[start : start + (chunk or len(periods))]
         _refuse_blocked(lake, instance, mart)
-        run = MartRun((mart.name,), (part[0], part[-1]), mart.partitions)
+        run = MartRun((mart.name,), (part[0], part[-1]), mart.partitions, mart.key_prefix)
         executed = execute_assets(lake, instance, run.keys, run.tags)
         if not executed.success:
             raise LakeError(

@@ -139,6 +139,36 @@ def evaluated_checks(
         return sorted(dg.AssetCheckKey(keys[key], name) for key, name in connection.execute(wanted))
 
 
+@dataclass(frozen=True, slots=True)
+class SensorState:
+    """What the daemon has stored about a sensor of a code location. Times are seconds since the epoch."""
+
+    name: str
+    location: str
+    started: float
+    """When the daemon first had the sensor, or a user started it."""
+    last_sign: float
+    """When it was last evaluated, or started."""
+    previous_tick: float | None
+    """When its last evaluation that has ended began."""
+
+
+@_or_none
+def sensor_states(instance: dg.DagsterInstance) -> list[SensorState]:
+    """The states of all sensors of the instance, whichever code location they are of."""
+    found = []
+    for state in instance.all_instigator_state():
+        data: Any = state.instigator_data
+        if state.instigator_type.name == "SENSOR" and data is not None:
+            started = data.last_sensor_start_timestamp or 0.0
+            location = state.origin.repository_origin.code_location_origin.location_name
+            last = max(started, data.last_tick_start_timestamp or 0.0)
+            found.append(
+                SensorState(state.instigator_name, location, started, last, data.last_tick_timestamp)
+            )
+    return found
+
+
 @_or_none
 def partitions_without_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, str]:
     """By partition that a run was to materialize and has not reported since, the newest such run: it goes on, or has

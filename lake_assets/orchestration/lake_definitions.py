@@ -77,7 +77,7 @@ def build_definitions(
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
     sensors.append(freshness_sensor(runtime, lake.targets, lake.marts, first, lake.checks))
-    sensors.append(retention_sensor(lake.config.maintenance))
+    sensors.append(retention_sensor(lake.config))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts, first))
     if lake.config.alarms.webhook is not None and lake.config.alarms.marts:
@@ -99,7 +99,7 @@ def build_definitions(
             *(part for part in silver if isinstance(part, dg.AssetChecksDefinition)),
             *(data_checks(runtime, lake.checks) if checks else ()),
         ],
-        schedules=check_schedules(lake.checks) if checks else (),
+        schedules=check_schedules(lake.config, lake.checks) if checks else (),
         sensors=sensors,
         jobs=jobs,
         resources={key: value for key, value in found.items() if value is not None},

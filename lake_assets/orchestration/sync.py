@@ -27,7 +27,7 @@ from lake_assets.orchestration.checks.blocking_checks import (
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
-from lake_assets.orchestration.shared.run_tags import OWN
+from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, quarantined_sentence
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause_in
@@ -113,17 +113,13 @@ def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult,
         runs = [run for run in work.runs if run not in attempted]
         for reason in work.reasons:
             result.waiting[reason.split(" ")[0]] = reason
-        if work.unpartitioned_days:
-            first, last = work.unpartitioned_days[0], work.unpartitioned_days[-1]
-            result.waiting["gold.start_date"] = (
-                f"days from {first} to {last} changed but have no partition: move gold.start_date in lake.yaml"
-            )
+        result.waiting |= work.outside
         if not runs:
             return
         bar.begin("gold", sum(len(run.marts) for run in runs))
         for run in runs:
             attempted.add(run)
-            bar.stage("gold", ", ".join(run.marts))
+            bar.stage("gold", run.described)
             executed = execute_assets(lake, instance, run.keys, run.tags)
             done = {key.path[-1]: metadata for key, metadata in _materialized(executed)}
             result.marts |= done
@@ -155,7 +151,7 @@ def execute_assets(
     return job.execute_in_process(
         instance=instance,
         asset_selection=list(keys),
-        tags={OWN: "1", **tags},
+        tags={**own_tag(lake.config), **tags},
         run_config=QUIET,
         raise_on_error=False,
     )

@@ -14,7 +14,7 @@ import yaml
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
-from lake_assets.orchestration.checks.data_checks import ON_SCHEDULE
+from lake_assets.orchestration.checks.data_checks import ON_SCHEDULE, check_key
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
 from lake_assets.orchestration.shared.links import CODE, CONSOLE, FILES
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
@@ -170,19 +170,23 @@ def test_every_check_is_in_the_documentation(tmp_path: Path) -> None:
     """Those of batches are in one table, those on a schedule in another."""
     lake = small_lake(tmp_path, SALES, [DAILY], source={"database": "sqlite://"}, checks={"reconcile": {}})
     graph = build_definitions(lake).get_repository_def().asset_graph
-    found = {
-        (key.asset_key.path[0], key.name): ON_SCHEDULE in graph.get_check_spec(key).metadata
-        for key in graph.asset_check_keys
-    }
+    others = {check_key(check) for check in lake.checks}
+    found = {(key.asset_key.path[0], key.name): key in others for key in graph.asset_check_keys}
     own = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
     of_batches = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("## Checks in the UI")[2]
     assert set(re.findall(r"^\| (\w+) \| `(\w+)`", own, re.MULTILINE)) == {
-        check for check, on_schedule in found.items() if on_schedule
+        check for check, is_other in found.items() if is_other
     }
     table = of_batches.partition("\n\n")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(
-        name for (_, name), on_schedule in found.items() if not on_schedule
+        name for (_, name), is_other in found.items() if not is_other
     )
+    in_runs = {key for key in others if ON_SCHEDULE not in graph.get_check_spec(key).metadata}
+    assert {(key.asset_key.path[0], key.name) for key in in_runs} == {
+        ("bronze", "freshness"),
+        ("gold", "row_count"),
+        ("gold", "freshness"),
+    }
 
 
 def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:

@@ -29,6 +29,7 @@ def maintain(
     from lake_assets.config.secrets import hidden_in
     from lake_assets.orchestration.instance import dagster_instance
     from lake_assets.orchestration.runs.run_retention import OldRuns
+    from lake_assets.orchestration.shared.run_tags import own_tag
     from lake_assets.spark.causes import root_cause
 
     lake = opened(context.obj, source, table, needs_marts=True)
@@ -42,7 +43,7 @@ def maintain(
     results().print(table_of(outcomes, _COLUMNS))
     if source is None and table is None:
         with dagster_instance(context.obj.absolute().parent) as instance:
-            deleted = OldRuns(lake.config.maintenance).delete_all(instance)
+            deleted = OldRuns(lake.config.maintenance, own_tag(lake.config)).delete_all(instance)
         results().print(f"{many(deleted, 'old run')} deleted from Dagster's history.")
     raise typer.Exit(1 if any(done.error is not None for done in outcomes) else 0)
 

@@ -20,7 +20,7 @@ from lake_assets.orchestration.shared.first_periods import FirstPeriods, first_p
 
 PAUSE_SECONDS = 5.0
 """Seconds between two looks, at least."""
-PAUSE_FACTOR = 20
+PAUSE_FACTOR = 5
 """The pause after a look is this many times its duration, so that a large lake is not busy with it."""
 
 logger = logging.getLogger(__name__)

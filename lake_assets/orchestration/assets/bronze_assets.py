@@ -29,7 +29,7 @@ def bronze_specs(lake: LakeConfig, first: FirstPeriods) -> list[dg.AssetSpec]:
     """One external asset per table. Its partitions are the days (UTC) on which DMS wrote its files."""
     return [
         dg.AssetSpec(
-            key=bronze_key(name, source, table),
+            key=bronze_key(lake, name, table),
             description=config.description or f"DMS files of {table} as they landed.",
             group_name="bronze",
             partitions_def=daily_partitions(first.of_table(name, table)),
@@ -75,7 +75,7 @@ def landed_events(
         groups[file.qualified_table, capture_day(file)].append(file)
     return [
         dg.AssetMaterialization(
-            asset_key=bronze_key(source_name, source, table),
+            asset_key=bronze_key(lake, source_name, table),
             partition=day,
             description=f"{many(len(files), 'file')} of {table} landed",
             metadata=_metadata(files, days.of(table, day)),

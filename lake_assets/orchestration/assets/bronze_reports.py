@@ -54,7 +54,7 @@ class UnreportedFiles:
         return _first_events(sorted(found, key=lambda file: file.offset))
 
     def _last_reported(self, instance: dg.DagsterInstance, table: str, newest: int) -> int:
-        key = bronze_key(self._source, self._runtime.lake.sources[self._source], table)
+        key = bronze_key(self._runtime.lake, self._source, table)
         for record in instance.fetch_materializations(key, limit=RECENT).records:
             event = record.asset_materialization
             if event is not None and LAST_OFFSET in event.metadata:

@@ -17,6 +17,7 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write.write_mart import WriteMode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
+from lake_assets.orchestration.assets.mart_runs import outside_sentence
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silver_keys
 from lake_assets.orchestration.io_managers.iceberg_io_manager import (
     IO_MANAGER_KEY,
@@ -33,6 +34,9 @@ from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.links import code_link
 from lake_assets.orchestration.shared.time_partitions import time_partitions
 from lake_assets.runtime import LakeRuntime
+
+OUTSIDE = "rows_outside_partitions"
+"""Metadata of a mart's materialization: which rows of its inputs are in none of its partitions."""
 
 
 def gold_assets(
@@ -108,10 +112,16 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.Ass
             secrets_hidden(runtime.lake),
         ):
             computed, metadata = computed_mart(runtime, tables.read, mart, view, periods)
+            outside = outside_sentence(mart, view.work, FirstPeriods.any(runtime.lake)) if periods else None
+            if outside is not None:
+                metadata[OUTSIDE] = outside
+                context.log.warning("%s.", outside)
             lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
             source_now = dg.MetadataValue.timestamp(view.now)
-            context.add_output_metadata(grouped({**metadata, "source_now": source_now, **lineage}, SHOWN))
+            context.add_output_metadata(
+                grouped({**metadata, "source_now": source_now, **lineage}, {*SHOWN, OUTSIDE})
+            )
             return computed
 
     return compute

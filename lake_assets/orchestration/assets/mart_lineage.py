@@ -26,10 +26,7 @@ def derived_lineage(catalog: str, mart: Mart, frame: DataFrame) -> Lineage:
 
     Spark plans the mart once more, which takes some tenths of a second.
     """
-    keys = {
-        f"{catalog}.{rule.identifier}": dg.AssetKey(["silver", rule.source, rule.table])
-        for rule in mart.rules
-    }
+    keys = {f"{catalog}.{rule.identifier}": dg.AssetKey(mart.silver_key(rule)) for rule in mart.rules}
     try:
         found = column_lineage(explained(frame), frame.columns)
     except UnreadablePlan as error:

@@ -36,7 +36,7 @@ from lake_assets.orchestration.checks.silver_checks import (
 from lake_assets.orchestration.checks.stray_check import strays_check
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
-from lake_assets.orchestration.shared.asset_keys import bronze_key
+from lake_assets.orchestration.shared.asset_keys import bronze_key, without_prefix
 from lake_assets.orchestration.shared.asset_metadata import same_columns, table_metadata
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import SCOPE
@@ -71,7 +71,7 @@ def silver_assets(
         own = [target for target in targets if target.source == source]
         for number, start in enumerate(range(0, len(own), CHUNK), start=1):
             chunk = own[start : start + CHUNK]
-            batch = batch_key(source, number)
+            batch = batch_key(runtime.lake.key_prefix, source, number)
             applied = {
                 target.identifier: dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED)
                 for target in chunk
@@ -83,16 +83,19 @@ def silver_assets(
     return found
 
 
-def batch_key(source: str, chunk: int) -> dg.AssetKey:
-    """The asset of a chunk as a whole: its materialization reports which tables failed."""
-    return dg.AssetKey(["lake_ops", f"{source}_batch" if chunk == 1 else f"{source}_batch_{chunk}"])
+def batch_key(prefix: Sequence[str], source: str, chunk: int) -> dg.AssetKey:
+    """The asset of a chunk as a whole: its materialization reports which tables failed. `prefix`: of the lake's
+    keys."""
+    return dg.AssetKey([*prefix, "lake_ops", f"{source}_batch" if chunk == 1 else f"{source}_batch_{chunk}"])
 
 
 def batch_keys(source: str, targets: Sequence[Target], selected: Sequence[Target]) -> set[dg.AssetKey]:
     """The batch assets of the chunks that the selected targets are in."""
     own = [target for target in targets if target.source == source]
     return {
-        batch_key(source, own.index(target) // CHUNK + 1) for target in selected if target.source == source
+        batch_key(target.key_prefix, source, own.index(target) // CHUNK + 1)
+        for target in selected
+        if target.source == source
     }
 
 
@@ -157,7 +160,7 @@ def _run_start(context: dg.AssetExecutionContext) -> datetime | None:
 
 def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
     source = runtime.lake.sources[target.source]
-    config, landed = target.config, bronze_key(target.source, source, target.table)
+    config, landed = target.config, bronze_key(runtime.lake, target.source, target.table)
     return dg.AssetSpec(
         key=dg.AssetKey(target.asset_key),
         deps=[landed],
@@ -198,7 +201,7 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
             context.log_event(event)
     _log_checks(context, evaluations, applied=bool(result.batches))
     up_to_date = not result.batches and result.error is None and result.position.snapshot_id is not None
-    if up_to_date and _is_wanted_below(context):
+    if up_to_date and _is_wanted_below(context, runtime.lake.key_prefix):
         # Dagster skips a step of the run that needs a table for which nothing is yielded.
         metadata = {"files": 0, **state_metadata(result.position)}
         version = silver_version(result.position)
@@ -224,12 +227,14 @@ def _log_checks(
             context.instance.report_runless_asset_event(evaluation)
 
 
-def _is_wanted_below(context: dg.AssetExecutionContext) -> bool:
+def _is_wanted_below(context: dg.AssetExecutionContext, prefix: Sequence[str]) -> bool:
     """Whether a user has started the run for other assets, too. They are to be computed even if nothing is pending."""
     selected = context.run.asset_selection
     if SCOPE in context.run.tags:
         return False
-    return selected is None or any(key.path[0] not in ("silver", "lake_ops") for key in selected)
+    return selected is None or any(
+        without_prefix(key, prefix)[0] not in ("silver", "lake_ops") for key in selected
+    )
 
 
 def _evaluate_checks_only(

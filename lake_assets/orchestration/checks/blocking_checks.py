@@ -23,7 +23,7 @@ from lake_assets.silver.table.targets import Target
 
 def silver_keys(mart: Mart) -> list[dg.AssetKey]:
     """The silver assets that a mart reads."""
-    return sorted({dg.AssetKey(["silver", rule.source, rule.table]) for rule in mart.rules})
+    return sorted({dg.AssetKey(mart.silver_key(rule)) for rule in mart.rules})
 
 
 def failed_inputs(
@@ -87,7 +87,7 @@ def failed_in_dagster(
 
 def _asset_keys(runtime: LakeRuntime, target: Target) -> tuple[tuple[str, ...], ...]:
     """The keys of the silver table's asset and of the asset of its files."""
-    landed = bronze_key(target.source, runtime.lake.sources[target.source], target.table)
+    landed = bronze_key(runtime.lake, target.source, target.table)
     return target.asset_key, tuple(landed.path)
 
 

@@ -10,13 +10,16 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.checks.data_check import VALUE, DataCheck, Outcome
+from lake_assets.config import LakeConfig
 from lake_assets.orchestration.checks.check_history import SNAPSHOTS, STATE, earlier_values
+from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
-from lake_assets.orchestration.shared.run_tags import OWN
+from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.runtime import LakeRuntime
 
 ON_SCHEDULE = "lake/on_schedule"
-"""Metadata of a check that the runs of its asset leave out: it reads rows, and would delay them."""
+"""Metadata of a check that the sensors' runs of its asset leave out: it reads rows, and would delay them, or it has a
+schedule of its own."""
 CHUNK = 100
 """The most checks of one step."""
 
@@ -24,8 +27,9 @@ CHUNK = 100
 def data_checks(runtime: LakeRuntime, checks: Sequence[DataCheck]) -> list[dg.AssetChecksDefinition]:
     """The checks of the layers, each executable by itself."""
     found = []
-    for layer in sorted({check.asset_key[0] for check in checks}):
-        of_layer = [check for check in checks if check.asset_key[0] == layer]
+    depth = len(runtime.lake.key_prefix)
+    for layer in sorted({check.asset_key[depth] for check in checks}):
+        of_layer = [check for check in checks if check.asset_key[depth] == layer]
         for number, start in enumerate(range(0, len(of_layer), CHUNK), start=1):
             name = f"checks_of_{layer}" + (f"_{number}" if number > 1 else "")
             found.append(_step(runtime, name, of_layer[start : start + CHUNK]))
@@ -53,18 +57,18 @@ def _step(runtime: LakeRuntime, name: str, checks: Sequence[DataCheck]) -> dg.As
     return evaluate
 
 
-def check_schedules(checks: Sequence[DataCheck]) -> list[dg.ScheduleDefinition]:
+def check_schedules(lake: LakeConfig, checks: Sequence[DataCheck]) -> list[dg.ScheduleDefinition]:
     """One schedule for each cron among the checks; running by default."""
     found = []
     for number, cron in enumerate(sorted({check.schedule for check in checks if check.schedule}), start=1):
-        name = "checks" if number == 1 else f"checks_{number}"
+        name = prefixed(lake, "checks" if number == 1 else f"checks_{number}")
         keys = [check_key(check) for check in checks if check.schedule == cron]
         job = dg.define_asset_job(name, selection=dg.AssetSelection.checks(*keys))
         found.append(
             dg.ScheduleDefinition(
                 name=name,
                 job=job,
-                tags={OWN: "1"},
+                tags=own_tag(lake),
                 cron_schedule=cron,
                 execution_timezone="UTC",
                 default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -115,7 +119,7 @@ def _spec(check: DataCheck) -> dg.AssetCheckSpec:
         asset=dg.AssetKey(check.asset_key),
         description=check.description,
         blocking=check.settings.blocking,
-        metadata={ON_SCHEDULE: check.schedule or "never"},
+        metadata={ON_SCHEDULE: check.schedule or "never"} if check.needs_rows or check.schedule else {},
     )
 
 

@@ -66,8 +66,9 @@ class BronzeIOManager(dg.IOManager):
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:
-        for name, source in self._runtime.lake.sources.items():
+        lake = self._runtime.lake
+        for name, source in lake.sources.items():
             for table in source.tables:
-                if bronze_key(name, source, table) == key:
+                if bronze_key(lake, name, table) == key:
                     return name, table
         raise dg.DagsterInvariantViolationError(f"{key.to_user_string()} is not a bronze table of this lake")

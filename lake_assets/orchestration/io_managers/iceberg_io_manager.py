@@ -24,7 +24,7 @@ from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.config.config_file import resolve_paths
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
-from lake_assets.gold.write.write_mart import KEYED, Computed, Store, WriteMode, write
+from lake_assets.gold.write.write_mart import KEYED, WAITS, Computed, Store, WriteMode, write
 from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.partitioning import partitions_of
 from lake_assets.iceberg.table_io import load_table
@@ -127,10 +127,12 @@ class TableIOManager(dg.IOManager):
                 )
             transforms = partition_by(context, rows, computed.types)
             store = Store(rows, transforms, *_mode(context))
-        identifier = table_identifier(context.asset_key)
+        identifier = table_identifier(context.asset_key, self._runtime.lake.key_prefix)
         done = self.store(identifier, replace(computed, run_id=context.run_id), store)
+        if WAITS in done:
+            context.log.info("%s: %s", context.asset_key.to_user_string(), done[WAITS])
         shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
-        context.add_output_metadata(grouped(done, SHOWN) | shown)
+        context.add_output_metadata(grouped(done, {*SHOWN, WAITS}) | shown)
         if store.partitions is not None and store.mode is WriteMode.OVERWRITE:
             table = load_table(self._runtime.catalog, identifier)
             if table is None or partitions_of(table) != tuple(
@@ -151,11 +153,12 @@ class TableIOManager(dg.IOManager):
     def load_input(self, context: dg.InputContext) -> Any:
         """The upstream table, or the partitions of it that the run maps to; see `table_value`. Raises
         DagsterInvariantViolationError if there is no table."""
-        identifier = table_identifier(context.asset_key)
+        identifier = table_identifier(context.asset_key, self._runtime.lake.key_prefix)
         table = load_table(self._runtime.catalog, identifier)
         if table is None:
             raise dg.DagsterInvariantViolationError(
-                f"{context.asset_key.to_user_string()} has no table {identifier} yet: materialize it first"
+                f"{context.asset_key.to_user_string()} has no table {identifier} yet: materialize it first. A run "
+                "without rows and types creates none"
             )
         upstream = context.upstream_output
         rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})

@@ -48,7 +48,9 @@ class StepCuts:
         source, (name, keys) = tuple(context.asset_key.path[:-1]), step
         if (name, source) not in self._chosen:
             of_source = [key for each in asking if (key := keys[each]) and tuple(key.path[:-1]) == source]
-            self._chosen[name, source] = self._newest([table_identifier(key) for key in of_source])
+            self._chosen[name, source] = self._newest(
+                [table_identifier(key, self._runtime.lake.key_prefix) for key in of_source]
+            )
         return {**given, CUT: self._chosen[name, source].isoformat()}
 
     def _newest(self, names: Sequence[str]) -> datetime:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from lake_assets.config import ContinuousConfig
+from lake_assets.config import ContinuousConfig, LakeConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.mart_assets import repository_of
 from lake_assets.orchestration.dagster_private import of_newest_materialization
@@ -17,8 +17,10 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.retry_wait import starts_retry_wait
+from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
-from lake_assets.orchestration.shared.run_tags import RUN_TAGS
+from lake_assets.orchestration.shared.run_tags import run_tags
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
@@ -30,9 +32,9 @@ IDLE_SECONDS = 0.2
 """Pause after a round that had nothing to do: a scan costs a request."""
 
 
-def job_name(source: str) -> str:
+def job_name(lake: LakeConfig, source: str) -> str:
     """The job that keeps a source current."""
-    return f"{source}_continuous"
+    return prefixed(lake, f"{source}_continuous")
 
 
 def continuous_job(
@@ -67,7 +69,7 @@ def continuous_job(
             events = _run_rounds(context, rounds, settings)
         context.log.info("%s; a fresh run takes over", many(events, "event"))
 
-    @dg.job(name=job_name(source), executor_def=dg.in_process_executor, tags={"source": source})
+    @dg.job(name=job_name(runtime.lake, source), executor_def=dg.in_process_executor, tags={"source": source})
     def continuous() -> None:
         keep_current()
 
@@ -116,7 +118,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
     """Starts the continuous run of a source unless one is alive; running by default."""
 
     @dg.sensor(
-        name=f"{source}_stays_current",
+        name=prefixed(runtime.lake, f"{source}_stays_current"),
         job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -124,6 +126,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
         tags={"source": source},
     )
     def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        refuse_equal_keys(context, runtime.lake)
         runs = _unfinished(context.instance, runtime, source)
         if begun := [run for run, has_begun in runs.items() if has_begun]:
             return dg.SkipReason(f"run {begun[0][:8]} keeps {source} current")
@@ -134,7 +137,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
         wait = starts_retry_wait(context.instance, job.name, Backoff.of(runtime.lake.automation))
         if wait > 0:
             return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
-        return dg.RunRequest(tags=RUN_TAGS)
+        return dg.RunRequest(tags=run_tags(runtime.lake))
 
     return stays_current
 
@@ -151,4 +154,4 @@ def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iter
 
 def _unfinished(instance: dg.DagsterInstance, runtime: LakeRuntime, source: str) -> dict[str, bool]:
     timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-    return unfinished_runs(instance, timeout, job_name(source))
+    return unfinished_runs(instance, timeout, job_name(runtime.lake, source))

@@ -17,8 +17,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.periods.grain import between
-from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
+from lake_assets.gold.periods.grain import hull
+from lake_assets.gold.table_snapshots import LoadedTables, periods_held, snapshot_of_rows
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets.gold.write.write_mart import RUN
 from lake_assets.iceberg.retention import main_chain
@@ -85,7 +85,9 @@ class UnreportedMarts:
         if self._complete.get(mart.name) == view.mart_snapshot:
             return
         key, grain = _key(mart), mart.partitions
-        every = between(grain, min(view.span), max(view.span)) if view.span else []
+        held = periods_held(table, str(mart.partition_column), grain)
+        # Not all of the span: no run computes a long time without rows.
+        every = sorted(hull(grain, held | view.span, grain.of(view.now)))
         shown = {grain.key(period) for period in within_partitions(every, grain, self._first.of_mart(mart))}
         missing = shown - set(instance.get_materialized_partitions(key))
         # A user may have requested partitions outside of the span.

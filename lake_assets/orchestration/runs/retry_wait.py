@@ -42,7 +42,7 @@ def check_retry_wait(
 
 def mart_retry_wait(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
     """Seconds until a run of the mart may be requested again, whichever sensor requested the failed runs."""
-    tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
+    tags, key = {mart_tag(mart.name, mart.key_prefix): "1"}, dg.AssetKey(mart.asset_key)
     return runs_retry_wait(instance, tags, key, backoff)
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus, RunsFilter
 
-from lake_assets.config import MaintenanceConfig
-from lake_assets.orchestration.shared.run_tags import OWN
+from lake_assets.config import LakeConfig, MaintenanceConfig
+from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
+from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.words import many
 
 PAGE = 100
@@ -24,7 +26,9 @@ PAGE = 100
 class OldRuns:
     """The old runs of the lake. Each call looks at the next PAGE of them, and starts over after the last one."""
 
-    def __init__(self, settings: MaintenanceConfig) -> None:
+    def __init__(self, settings: MaintenanceConfig, own: dict[str, str]) -> None:
+        """`own`: the tag of the lake's runs."""
+        self._own = own
         self._kinds = (
             ([DagsterRunStatus.SUCCESS], settings.keep_runs),
             ([DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED], settings.keep_failed_runs),
@@ -57,7 +61,7 @@ class OldRuns:
         statuses: Sequence[DagsterRunStatus],
         before: datetime,
     ) -> int:
-        old = RunsFilter(tags={OWN: "1"}, statuses=statuses, updated_before=before)
+        old = RunsFilter(tags=self._own, statuses=statuses, updated_before=before)
         after = self._after.get(number)
         records = instance.get_run_records(old, limit=PAGE, ascending=True, cursor=after)
         newest: dict[tuple[dg.AssetKey, str | None], str | None] = {}
@@ -108,17 +112,18 @@ def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
             Path(f"{shard(run_id)}{suffix}").unlink(missing_ok=True)
 
 
-def retention_sensor(settings: MaintenanceConfig) -> dg.SensorDefinition:
+def retention_sensor(lake: LakeConfig) -> dg.SensorDefinition:
     """Deletes the old runs of the lake; running by default."""
-    old = OldRuns(settings)
+    old = OldRuns(lake.maintenance, own_tag(lake))
 
     @dg.sensor(
-        name="old_runs",
+        name=prefixed(lake, "old_runs"),
         minimum_interval_seconds=300,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Deletes old runs of the lake from Dagster's history (maintenance.keep_runs in lake.yaml).",
     )
     def old_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        refuse_equal_keys(context, lake)
         return dg.SkipReason(f"{many(old.delete(context.instance), 'old run')} deleted")
 
     return old_runs

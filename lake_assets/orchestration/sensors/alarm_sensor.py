@@ -10,6 +10,7 @@ import dagster as dg
 
 from lake_assets.alarms.alarm_log import AlarmLog
 from lake_assets.alarms.send_alarms import send_alarms
+from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
@@ -25,10 +26,12 @@ def alarm_sensor(runtime: LakeRuntime) -> dg.SensorDefinition:
         # Not earlier: Dagster's definitions load also while the catalog cannot be reached.
         return AlarmLog(runtime.catalog)
 
+    keys = [[*runtime.lake.key_prefix, "gold", mart] for mart in runtime.lake.alarms.marts]
+
     @dg.sensor(
-        name="alarms",
+        name=prefixed(runtime.lake, "alarms"),
         # Not `target`, whose job takes no marts with partitions of different lengths.
-        asset_selection=dg.AssetSelection.assets(*(["gold", mart] for mart in runtime.lake.alarms.marts)),
+        asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Sends alarms about rows of marts to the webhook, each once.",

@@ -13,6 +13,7 @@ import dagster as dg
 
 from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.bronze.scan.discovery import Discovery
+from lake_assets.config import LakeConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
@@ -25,7 +26,9 @@ from lake_assets.orchestration.runs.marts_in_silver_runs import can_share_run, m
 from lake_assets.orchestration.runs.retry_wait import check_retry_wait
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
 from lake_assets.orchestration.sensors.polling import poll, sentence
-from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
+from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
+from lake_assets.orchestration.shared.run_tags import mart_tag, run_tags, scope_tag
 from lake_assets.rounds.arrivals import Arrivals, unconfirmed_sentence
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.rounds.round import plan_round
@@ -46,7 +49,7 @@ def file_sensor(
     reports = _Reports(runtime, source)
 
     @dg.sensor(
-        name=f"{source}_files",
+        name=prefixed(runtime.lake, f"{source}_files"),
         target=dg.AssetSelection.assets(*keys, *batches, *shared_marts),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -54,6 +57,7 @@ def file_sensor(
         tags={"source": source},
     )
     def files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        refuse_equal_keys(context, runtime.lake)
         automation = runtime.lake.automation
 
         def evaluate() -> dg.SensorResult:
@@ -64,7 +68,7 @@ def file_sensor(
                 included = marts_to_include(
                     context.instance, runtime, source, marts, ready, context.repository_def
                 )
-                request = _request(source, targets, ready, included, context.repository_def)
+                request = _request(runtime.lake, source, targets, ready, included, context.repository_def)
                 return dg.SensorResult(run_requests=[request], asset_events=events)
             location = runtime.store(source).location
             summary = (
@@ -160,6 +164,7 @@ def _scan_summary(found: Discovery, location: str) -> str:
 
 
 def _request(
+    lake: LakeConfig,
     source: str,
     targets: Sequence[Target],
     ready: Sequence[Target],
@@ -172,5 +177,7 @@ def _request(
     return dg.RunRequest(
         asset_selection=selection,
         asset_check_keys=checks_of_run(repository, selection),
-        tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in shared_marts}},
+        tags=scope_tag(lake, "silver", source)
+        | run_tags(lake)
+        | {mart_tag(mart.name, mart.key_prefix): "1" for mart in shared_marts},
     )

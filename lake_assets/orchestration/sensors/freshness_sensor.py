@@ -1,12 +1,12 @@
 """The sensor for freshness: the one check that must be evaluated when nothing runs.
 
-Checks are evaluated when a table is applied. So once a minute the sensor computes the freshness of every table, and
-evaluates the check where the outcome changed or the last evaluation is an hour old. It also reports the commits that
-Dagster has no event of (`orchestration/runs/missed_positions.py`, `missed_marts.py`).
+Checks are evaluated when a table is applied. So once a minute the sensor computes the freshness of every table and the
+other checks that read no rows, and reports those whose outcome changed and those whose last evaluation is old. It also
+reports the commits that Dagster has no event of (`orchestration/runs/missed_positions.py`, `missed_marts.py`).
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -20,9 +20,12 @@ from lake_assets.orchestration.checks.data_checks import evaluation_of
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import APPLIED, freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
+from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
 from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
+from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.table_state import TableState, table_states
@@ -30,6 +33,8 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
 
 REPEAT_SECONDS = 3600
+REPEAT_AFTER_ROWS = 600
+"""Seconds. Dagster keeps events that are reported outside of runs for ever."""
 REPORT_GRACE_SECONDS = 300.0
 """How long a continuous run has to report a position, in addition to two of its report intervals."""
 
@@ -52,13 +57,14 @@ def freshness_sensor(
     )
 
     @dg.sensor(
-        name="freshness",
+        name=prefixed(runtime.lake, "freshness"),
         target=dg.AssetSelection.assets(*(dg.AssetKey(target.asset_key) for target in targets)),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Evaluates the freshness check of every table, also while nothing runs.",
     )
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        refuse_equal_keys(context, runtime.lake)
         read_at = time.time()
         states = table_states(runtime, targets, datetime.now(UTC))
         timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
@@ -71,7 +77,9 @@ def freshness_sensor(
             if over is not None:
                 context.instance.report_runless_asset_event(over)
         for source in sources:
-            strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
+            strays = strays_evaluation(
+                context.instance, runtime, source, batch_key(runtime.lake.key_prefix, source, 1)
+            )
             if strays is not None:
                 context.instance.report_runless_asset_event(strays)
         others = (evaluation_of(runtime, context.instance, check) for check in cheap)
@@ -106,10 +114,27 @@ def changed_evaluations(
 def news(
     instance: dg.DagsterInstance, evaluations: Iterable[dg.AssetCheckEvaluation]
 ) -> list[dg.AssetCheckEvaluation]:
-    """The evaluations whose outcome differs from the newest one of their check, or whose newest one is old."""
+    """The evaluations whose outcome differs from the newest one of their check, or whose newest one is old: of an hour
+    ago, or of REPEAT_AFTER_ROWS ago and of former rows, as those of a mart that the continuous run refreshes. The UI
+    would show that check as not executed, with the tick of those that passed."""
+    given, now = list(evaluations), time.time()
+    materialized = newest_materializations(instance, {evaluation.asset_key for evaluation in given})
     found = []
-    for evaluation in evaluations:
-        last = latest_evaluation(instance, dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name))
-        if last is None or last.passed != evaluation.passed or time.time() - last.at > REPEAT_SECONDS:
-            found.append(evaluation)
+    for evaluation in given:
+        last = latest_evaluation(instance, evaluation.asset_check_key)
+        repeated = min(now - REPEAT_AFTER_ROWS, materialized.get(evaluation.asset_key, 0.0))
+        if last is None or last.passed != evaluation.passed or last.at < max(repeated, now - REPEAT_SECONDS):
+            found.append(of_newest_materialization(instance, evaluation) or evaluation)
     return found
+
+
+def newest_materializations(
+    instance: dg.DagsterInstance, keys: Collection[dg.AssetKey]
+) -> dict[dg.AssetKey, float]:
+    """By asset that has been materialized, when it last was, in seconds since the epoch."""
+    entries = [record.asset_entry for record in instance.get_asset_records([*keys])] if keys else []
+    return {
+        entry.asset_key: entry.last_materialization.timestamp
+        for entry in entries
+        if entry.last_materialization is not None
+    }

@@ -8,10 +8,10 @@ their tables (`orchestration/runs/marts_in_silver_runs.py`), and those of the co
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from lake_assets.config import LakeConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.table_io import load_table
@@ -23,11 +23,12 @@ from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.retry_wait import mart_retry_wait
 from lake_assets.orchestration.sensors.mart_hold import Hold
 from lake_assets.orchestration.sensors.polling import poll, sentence
+from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
-from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
+from lake_assets.orchestration.shared.run_tags import mart_tag, run_tags, scope_tag
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
-from lake_assets.words import many
 
 
 def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart], first: FirstPeriods) -> dg.SensorDefinition:
@@ -36,7 +37,7 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart], first: FirstPeriods
     hold = Hold()
 
     @dg.sensor(
-        name="marts",
+        name=prefixed(runtime.lake, "marts"),
         # Not `target`, whose job takes no marts with partitions of different lengths.
         asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=1,
@@ -44,6 +45,8 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart], first: FirstPeriods
         description="Requests marts for the days that silver commits changed, one run per contiguous range.",
     )
     def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        refuse_equal_keys(context, runtime.lake)
+
         def evaluate() -> dg.SensorResult:
             requests, reasons = mart_requests(
                 context.instance, runtime, marts, hold, context.repository_def, first
@@ -95,17 +98,8 @@ def mart_requests(
     requested = {name for run in work.runs for name in run.marts}
     hold.forget({mart.name for mart in marts} - (stale - requested))
     reasons = list(work.reasons)
-    if work.unpartitioned_days:
-        reasons.append(_outside(work.unpartitioned_days, first))
-    return [_request(run, repository) for run in work.runs], reasons
-
-
-def _outside(days: Sequence[date], first: FirstPeriods) -> str:
-    """Why days have no partition, and what to do."""
-    found = f"{many(len(days), 'changed day', 'lie')} outside the partitions"
-    if first.earliest <= days[0] <= datetime.now(UTC).date():
-        return f"{found}, which begin later than the data does now: reload the code location"
-    return f"{found}: see gold.start_date"
+    reasons += work.outside.values()
+    return [_request(runtime.lake, run, repository) for run in work.runs], reasons
 
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
@@ -121,8 +115,9 @@ def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
     return f"{mart.identifier} is computed again in {left:.0f} s (daily_marts_every)" if left > 0 else None
 
 
-def _request(run: MartRun, repository: dg.RepositoryDefinition | None) -> dg.RunRequest:
-    tags = {SCOPE: "gold", **RUN_TAGS, **{mart_tag(name): "1" for name in run.marts}, **run.tags}
+def _request(lake: LakeConfig, run: MartRun, repository: dg.RepositoryDefinition | None) -> dg.RunRequest:
+    of_marts = {mart_tag(name, lake.key_prefix): "1" for name in run.marts}
+    tags = scope_tag(lake, "gold") | run_tags(lake) | of_marts | run.tags
     return dg.RunRequest(
         asset_selection=run.keys, asset_check_keys=checks_of_run(repository, run.keys), tags=tags
     )

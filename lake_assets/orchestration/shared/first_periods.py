@@ -13,7 +13,7 @@ from lake_assets.bronze.log.first_days import first_days
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.periods.grain import Period, beginning
+from lake_assets.gold.periods.grain import Period, beginning, is_marker
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.catalog import is_there
@@ -72,5 +72,8 @@ def first_periods(runtime: LakeRuntime, marts: Iterable[Mart]) -> FirstPeriods:
 def _first(lake: LakeConfig, loaded: LoadedTables, mart: Mart) -> Period | None:
     """The first period that the mart has computed or has still to compute; None if its inputs have no rows yet."""
     view = mart_view(loaded, mart, lake.gold)
-    found = view.span | frozenset(view.work) if view is not None else frozenset()
-    return min(found, key=beginning, default=None)
+    if view is None:
+        return None
+    earliest, now = mart.partitions.of(lake.gold.start_date), mart.partitions.of(view.now)
+    dates = (period for period in {*view.span, *view.work} if not is_marker(period, now, earliest))
+    return min(dates, key=beginning, default=None)

@@ -66,6 +66,8 @@ class Target:
     salt: SecretStr | None = None
     """The salt of columns with `mask: hash`."""
     tracked: Tracked = UNTRACKED
+    key_prefix: tuple[str, ...] = ()
+    """`LakeConfig.key_prefix`"""
 
     @property
     def namespace(self) -> str:
@@ -87,8 +89,8 @@ class Target:
         return shlex.quote(self.table)
 
     @property
-    def asset_key(self) -> tuple[str, str, str]:
-        return ("silver", self.source, self.name)
+    def asset_key(self) -> tuple[str, ...]:
+        return (*self.key_prefix, "silver", self.source, self.name)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -205,7 +207,7 @@ def lake_targets(lake: LakeConfig, tracked: Mapping[tuple[str, str], Tracked] | 
     """Every silver table of the lake; `tracked` maps (source, silver table) to the columns to track."""
     wanted = tracked or {}
     return [
-        target
+        replace(target, key_prefix=lake.key_prefix)
         for name, source in lake.sources.items()
         for target in source_targets(
             name,

@@ -17,6 +17,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import Shop, open_inst
 DAYS = dg.StaticPartitionsDefinition(["monday", "tuesday", "wednesday"])
 LATER = datetime.now(UTC) + timedelta(days=2)
 KEPT = MaintenanceConfig()
+OURS = {OWN: "1"}
 
 
 @dg.asset
@@ -37,7 +38,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def run(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, day: str | None = None, **tags: str) -> str:
     """Runs one of the lake's; `own=""`: of somebody else."""
-    own = {} if "own" in tags else {OWN: "1"}
+    own = {} if "own" in tags else OURS
     done = dg.materialize(
         [asset], instance=instance, partition_key=day, tags=own | tags, raise_on_error=False
     )
@@ -54,7 +55,7 @@ def test_runs_that_hold_the_newest_rows_of_a_table_or_partition_stay(instance: d
     run(instance, daily, "monday")
     tuesday = run(instance, daily, "tuesday")
     monday = run(instance, daily, "monday")
-    assert OldRuns(KEPT).delete(instance, LATER) == 2
+    assert OldRuns(KEPT, OURS).delete(instance, LATER) == 2
     assert left(instance) == {newest, monday, tuesday}
     assert instance.get_materialized_partitions(daily.key) == {"monday", "tuesday"}
     event = instance.get_latest_materialization_event(whole.key)
@@ -65,7 +66,7 @@ def test_runs_that_hold_the_newest_rows_of_a_table_or_partition_stay(instance: d
 def test_young_runs_and_those_of_others_stay(instance: dg.DagsterInstance) -> None:
     mine, others = run(instance, whole), run(instance, whole, own="")
     newest = run(instance, whole)
-    old = OldRuns(KEPT)
+    old = OldRuns(KEPT, OURS)
     assert old.delete(instance, datetime.now(UTC)) == 0
     assert old.delete(instance, LATER) == 1
     assert left(instance) == {others, newest}
@@ -74,10 +75,12 @@ def test_young_runs_and_those_of_others_stay(instance: dg.DagsterInstance) -> No
 
 def test_failed_runs_stay_longer(instance: dg.DagsterInstance) -> None:
     failed = run(instance, daily, "monday", fails="1")
-    assert OldRuns(KEPT).delete(instance, LATER) == 0
+    assert OldRuns(KEPT, OURS).delete(instance, LATER) == 0
     assert left(instance) == {failed}
-    assert OldRuns(KEPT).delete(instance, LATER + timedelta(days=14)) == 1
-    assert OldRuns(MaintenanceConfig(keep_runs=None, keep_failed_runs=None)).delete(instance, LATER) == 0
+    assert OldRuns(KEPT, OURS).delete(instance, LATER + timedelta(days=14)) == 1
+    assert (
+        OldRuns(MaintenanceConfig(keep_runs=None, keep_failed_runs=None), OURS).delete(instance, LATER) == 0
+    )
 
 
 def test_the_sensor_deletes_old_runs_by_default(new_shop: Callable[..., Shop]) -> None:
@@ -95,7 +98,7 @@ def test_nothing_of_a_deleted_run_stays_on_disk(instance: dg.DagsterInstance, tm
     gone = run(instance, whole)
     run(instance, whole)
     assert [path for path in tmp_path.rglob("*") if gone in path.name]
-    assert OldRuns(KEPT).delete(instance, LATER) == 1
+    assert OldRuns(KEPT, OURS).delete(instance, LATER) == 1
     assert [path for path in tmp_path.rglob("*") if gone in path.name] == []
 
 
@@ -105,11 +108,11 @@ def test_every_page_is_looked_at(instance: dg.DagsterInstance, monkeypatch: pyte
     stay = {run(instance, daily, day) for day in ("monday", "tuesday", "wednesday")}
     for _ in range(3):
         newest = run(instance, whole)
-    old = OldRuns(KEPT)
+    old = OldRuns(KEPT, OURS)
     assert sum(old.delete(instance, LATER) for _ in range(5)) == 2
     assert left(instance) == {*stay, newest}
     # And it begins anew.
     run(instance, daily, "monday")
-    assert OldRuns(KEPT).delete_all(instance, LATER) == 1
+    assert OldRuns(KEPT, OURS).delete_all(instance, LATER) == 1
     run(instance, daily, "monday")
     assert sum(old.delete(instance, LATER) for _ in range(5)) == 1

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lake_assets.config import parse_column
 from lake_assets.gold.mart import MartRequest
 from lake_assets.gold.write import write_mart
+from lake_assets.orchestration.assets.mart_assets import OUTSIDE
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sensors import mart_hold as hold
 from lake_assets.orchestration.shared.run_tags import BACKFILL, SCOPE, mart_tag
@@ -23,6 +24,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
     DAILY,
     NOTES,
     SALES,
+    TABLES,
     Shop,
     add_run,
     days,
@@ -106,7 +108,32 @@ def test_changes_before_the_first_partition_are_told(shop: Shop) -> None:
     assert shop.apply().success
     assert requested(shop) == [(["sales_total"], None), (["sales_daily"], march(1))]
     assert compute(shop) == [True, True]
-    assert "see gold.start_date" in shop.refusal("marts")
+    told = shop.refusal("marts")
+    assert "leaves out the rows with silver_shop.sales.at in 1 day outside" in told
+    assert "2026-02-01. Partitions go from gold.start_date (2026-03-01)" in told
+
+
+@pytest.mark.parametrize("table", [{}, {"partition_by": []}], ids=["partitioned", "not partitioned"])
+def test_markers_are_told_and_compute_no_days(
+    new_shop: Callable[..., Shop], spark: SparkSession, table: dict[str, Any]
+) -> None:
+    """With the default start_date; before, all days since 2000 had an event."""
+    tables = {name: config | table for name, config in TABLES.items()}
+    shop = new_shop(gold={}, tables=tables)
+    shop.change("sales", [1])
+    shop.change("sales", [2], at="1900-01-01 08:00:00.000000")
+    shop.change("sales", [3], at="9999-12-31 08:00:00.000000")
+    assert shop.apply().success
+    asset = dg.AssetKey(["gold", "sales_daily"])
+    for request in shop.tick("marts").run_requests or ():
+        assert shop.run(request).success
+    assert shop.instance.get_materialized_partitions(asset) == {"2026-03-01"}
+    event = shop.instance.get_latest_materialization_event(asset)
+    assert event is not None
+    assert event.asset_materialization is not None
+    told = str(event.asset_materialization.metadata[OUTSIDE].value)
+    assert "silver_shop.sales.at in 2 days outside of its partitions: 1900-01-01, 9999-12-31" in told
+    assert told in shop.refusal("marts")
 
 
 @pytest.mark.parametrize("status", [DagsterRunStatus.QUEUED, DagsterRunStatus.STARTED])

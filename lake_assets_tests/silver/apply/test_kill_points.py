@@ -196,7 +196,6 @@ class KilledShop:
     def check_told(self) -> None:
         """Dagster has an event of each table as it is now, and of its last file."""
         lake, positions = self.bench.reopened(), self.found().positions
-        source = lake.config.sources["shop"]
         with dagster_instance(self.lake_yaml.parent) as instance:
             self.look(instance)
             for target in lake.targets:
@@ -204,7 +203,7 @@ class KilledShop:
                     target.name
                 )
                 logged = lake.runtime.file_log.files("shop", target.table)
-                bronze = bronze_key("shop", source, target.table)
+                bronze = bronze_key(lake.config, "shop", target.table)
                 assert _last(instance, bronze, LAST_OFFSET) == logged[-1].offset, target.table
 
 
