@@ -5,18 +5,18 @@ or its place in lake.yaml (`lake_config.py`).
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from itertools import pairwise
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime
 
 from lake_assets.config.dms import DmsSettings
 from lake_assets.config.tables import KEYED_MODES, Mode, TableConfig
+from lake_assets.local_times import goes_back
 
 Conflict = tuple[tuple[str, ...], str]
 """The conflicting settings, first the one to report; and the reason, which in the message follows the name of that
 setting."""
 
+_SINCE = datetime(2018, 1, 1, tzinfo=UTC)
+"""Changes that a source commits now are later."""
 WHOLE_TASK = ("preserve_transactions", "cdc_path")
 """A transaction file has rows of every table, so these settings apply to the whole task."""
 WHOLE_FILE = ("csv_delimiter", "csv_row_delimiter", "rfc_4180")
@@ -31,7 +31,9 @@ def conflicts(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
     yield from _full_row(table, dms)
     yield from _lobs(dms)
     yield from _validation(dms)
-    if KEYED_MODES.intersection((table.mode, *table.also)):
+    shapes = {table.mode, *table.also}
+    # In the other shapes, a row with an ambiguous commit time is bad unless the table has the setting.
+    if KEYED_MODES & shapes or (table.ambiguous_times is not None and shapes != {Mode.APPEND_LOG}):
         yield from _order(dms)
 
 
@@ -226,7 +228,7 @@ def _order(dms: DmsSettings) -> Iterator[Conflict]:
         return
     cure = "have the task add AR_H_CHANGE_SEQ and name it in change_sequence_column"
     if dms.timestamp_column_name is not None:
-        if _goes_back(dms.timestamp_zone):
+        if goes_back(dms.timestamp_zone, _SINCE):
             yield (
                 ("timestamp_zone", "change_sequence_column"),
                 f"{dms.timestamp_zone} has an hour twice when clocks go back, so that commit times do not show the "
@@ -234,7 +236,7 @@ def _order(dms: DmsSettings) -> Iterator[Conflict]:
             )
         return
     zone = dms.date_partition_timezone
-    if dms.date_partition_enabled and zone is not None and _goes_back(zone):
+    if dms.date_partition_enabled and zone is not None and goes_back(zone, _SINCE):
         yield (
             ("date_partition_timezone", "change_sequence_column", "timestamp_column_name"),
             f"{zone} has an hour twice when clocks go back, so that file names do not show the order of changes: "
@@ -253,11 +255,3 @@ def has_operation_in_cdc(dms: DmsSettings) -> bool:
     if dms.op_in_cdc is not None:
         return dms.op_in_cdc
     return dms.include_op_for_full_load or not dms.cdc_inserts_only
-
-
-@lru_cache
-def _goes_back(zone: str) -> bool:
-    """Whether the zone's clocks are ever set back, by the rules of 2018 to 2037."""
-    place, day = ZoneInfo(zone), datetime(2018, 1, 1, tzinfo=UTC)
-    walls = ((day + timedelta(weeks=week)).astimezone(place).replace(tzinfo=None) for week in range(52 * 20))
-    return any(later - earlier < timedelta(weeks=1) for earlier, later in pairwise(walls))

@@ -23,6 +23,7 @@ from lake_assets.config.checks import (
 from lake_assets.config.columns import Column, Columns, Mask, Masks, mask_mistakes
 from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
+from lake_assets.local_times import AmbiguousTimes, LocalClock
 
 _PARTITION = re.compile(
     r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?P<counted>bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
@@ -214,6 +215,9 @@ class TableConfig(Model):
     """Columns of the files that silver ignores, whatever the policy for added columns in `schema_changes`."""
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """By added column, the value in rows that are older than the column; NULL if not set."""
+    ambiguous_times: AmbiguousTimes | None = None
+    """Which instant a local time of `timestamp_zone` is that the clocks show twice, when they are set back. If not set,
+    a row with such a time is bad."""
     earlier: tuple[EarlierLayout, ...] = ()
     """The layouts of older files, the oldest first."""
     mask: Masks = Field(default_factory=dict)
@@ -247,6 +251,10 @@ class TableConfig(Model):
         """The types of the key's columns, in the key's order."""
         types = {column.name: column.type for column in self.columns}
         return {name: types[name] for name in self.primary_key}
+
+    def clock(self, dms: DmsSettings) -> LocalClock:
+        """The clock of times without a zone, by the endpoint settings in force."""
+        return LocalClock(dms.timestamp_zone, self.ambiguous_times or "single")
 
     def era(self, when: datetime) -> int:
         """The number of entries of `earlier` that end after the time (UTC); 0 for the present layout."""

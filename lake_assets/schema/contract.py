@@ -13,6 +13,7 @@ from pydantic import Field
 
 from lake_assets.config import ICEBERG_COLUMNS, DmsSettings, EarlierLayout, Model, TableConfig
 from lake_assets.config.columns import Column, Columns
+from lake_assets.local_times import AmbiguousTimes
 
 
 class Contract(Model):
@@ -23,6 +24,7 @@ class Contract(Model):
     renamed_from: dict[str, str] = Field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    ambiguous_times: AmbiguousTimes | None = None
     earlier: tuple[EarlierLayout, ...] = ()
     dms: DmsSettings = DmsSettings()
     dropped_at: dict[str, datetime] = Field(default_factory=dict)
@@ -36,6 +38,7 @@ class Contract(Model):
                 "primary_key": self.primary_key,
                 "renamed_from": self.renamed_from,
                 "defaults": {name: value for name, value in self.defaults.items() if name not in gone},
+                "ambiguous_times": self.ambiguous_times,
                 "earlier": self.earlier,
             }
         )
@@ -76,6 +79,7 @@ def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
         renamed_from=table.renamed_from,
         ignore=table.ignore,
         defaults=table.defaults,
+        ambiguous_times=table.ambiguous_times,
         earlier=table.earlier,
         dms=dms,
     )

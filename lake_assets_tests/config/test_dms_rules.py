@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lake_assets.config import DmsSettings, SourceConfig, TableConfig
 from lake_assets.config.config_file import ConfigError, load_lake
-from lake_assets.config.dms_rules import _goes_back, conflicts
+from lake_assets.config.dms_rules import conflicts
 
 COLUMNS = {"id": "long not null", "at": "timestamptz"}
 ORDERED = {"timestamp_column_name": "commit_ts", "change_sequence_column": "change_seq"}
@@ -140,21 +140,16 @@ def test_no_order(fact: str, dms: dict[str, Any], setting: str) -> None:
     assert found(dms, mode="append_log") == [], "rows that are only ever added have no order to get wrong"
 
 
-@pytest.mark.parametrize(
-    ("zone", "back"),
-    [
-        ("UTC", False),
-        ("Asia/Kathmandu", False),
-        ("Asia/Seoul", False),
-        ("Europe/London", True),
-        ("Europe/Berlin", True),
-        ("America/New_York", True),
-        ("Australia/Lord_Howe", True),
-        ("Africa/Casablanca", True),
-    ],
-)
-def test_zones_whose_clocks_go_back(zone: str, back: bool) -> None:
-    assert _goes_back(zone) is back
+def test_a_setting_decides_for_values_and_not_for_their_order() -> None:
+    """Without it, a log has no row of the hour that comes twice; with it, such a row needs a sequence."""
+    dms = {"timestamp_column_name": "t", "timestamp_zone": "Europe/London"}
+    for mode in ("change_log", "full_row"):
+        log = {"mode": mode, "primary_key": [], "never": ["updated"]}
+        assert found(dms, **log) == []
+        ((blamed, text),) = found(dms, **log, ambiguous_times="later")
+        assert (blamed, "AR_H_CHANGE_SEQ" in text) == ("timestamp_zone", True)
+        assert found(dms | {"change_sequence_column": "seq"}, **log, ambiguous_times="later") == []
+    assert found(dms, mode="append_log", ambiguous_times="later") == []
 
 
 ACCEPTED = [

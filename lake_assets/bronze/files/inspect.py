@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Protocol, cast
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,10 +27,11 @@ from lake_assets.bronze.files.csv_records import CUT_OFF, csv_records, scan_reco
 from lake_assets.bronze.files.csv_structure import BOM, StructureScan
 from lake_assets.bronze.files.formats import has_operation
 from lake_assets.bronze.files.inspection import FileInspection
-from lake_assets.bronze.files.json_lines import json_lines, json_members
+from lake_assets.bronze.files.json_lines import has_long_name, json_lines, json_members
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import INT96
 from lake_assets.config import DmsSettings
+from lake_assets.local_times import instants
 from lake_assets.storage.object_store import ObjectStore
 
 __all__ = ["FileInspection", "UnreadableFile", "inspect_file"]
@@ -115,6 +115,8 @@ def _inspect_json(pieces: Iterator[bytes], dms: DmsSettings) -> FileInspection:
         except ValueError as error:
             irregular = irregular or f"a line in it cannot be read: {error}"
             continue
+        if has_long_name(line):
+            irregular = irregular or "a name in it is too long for Spark"
         keys.update(dict.fromkeys(found))
         if rows == 1:
             first = found.get(dms.timestamp_column_name or "")
@@ -217,7 +219,8 @@ def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
 
 
 def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
-    """The timestamp column's value as UTC; None if it is not a timestamp."""
+    """The timestamp column's value as UTC; None if it is not a timestamp. Of a local time that exists twice it is the
+    earlier one: what is later is not taken for a part of an earlier load."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -226,7 +229,9 @@ def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | No
     if value is None:
         return None
     try:
-        return (value if value.tzinfo else value.replace(tzinfo=ZoneInfo(dms.timestamp_zone))).astimezone(UTC)
+        if value.tzinfo is not None:
+            return value.astimezone(UTC)
+        return next(iter(instants(dms.timestamp_zone, value)), None)
     except OverflowError:
         return None
 

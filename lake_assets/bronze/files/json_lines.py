@@ -4,11 +4,12 @@ Here: the lines of a file, and the keys and texts of one line. Not here: which f
 of values.
 
 Spark's JSON reader refuses text that is not JSON, but uses the last of two equal keys, turns half of a surrogate pair
-into a question mark, ignores text after an object and makes several rows of an array. So Spark reads a file only if
-each of its lines passes `json_members`.
+into a question mark, ignores text after an object, makes several rows of an array and refuses long names. So Spark
+reads a file only if each of its lines passes `json_members`, and none `has_long_name`.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from json.decoder import JSONObject  # type: ignore[attr-defined]
 from typing import Any
@@ -19,6 +20,15 @@ from lake_assets.bronze.files.csv_structure import BOM
 NO_OBJECT = "it is not a JSON object"
 DOUBLED = "it has a key twice"
 _BLANK = " \t\r\n"
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:(?P<mark>[\[\]{},:])|(?P<string>"(?:[^"\\\x00-\x1F]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+")"""
+    r"""|(?P<scalar>true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?))"""
+)
+_LONGEST_NAME = 50_000
+"""The most characters of a name that Spark's reader takes."""
+_LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){%d,}+"[ \t\r\n]*:' % _LONGEST_NAME, re.DOTALL)
+_VALUE = {"string", "scalar", "[", "{"}
+_CLOSES = {"[": "]", "{": "}"}
 
 
 def _refuse(text: str) -> Any:
@@ -46,18 +56,22 @@ def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     return (line for line in all_lines(pieces) if not is_blank(line))
 
 
+def has_long_name(line: bytes) -> bool:
+    """Whether Spark's reader may refuse the line for the length of a name in it, which no option of Spark changes."""
+    return len(line) > _LONGEST_NAME and _LONG_NAME.search(line) is not None
+
+
 def json_members(line: bytes) -> dict[str, Any]:
-    """The object of one line: its keys, with strings, numbers as strings, booleans, None, and lists for nested values.
-    Raises ValueError, with the reason as its message, if the line is no object that can be read in one way only."""
+    """The object of one line: its keys, with strings, numbers as strings, booleans, None, and lists or texts for nested
+    values. Raises ValueError, with the reason as its message, if the line is no object that can be read in one way
+    only."""
     try:
         text = line.decode()
-        pairs = _decoder.decode(text)
+        pairs = _pairs(text.strip(_BLANK))
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 ({error.reason})") from error
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise ValueError(NO_OBJECT) from error
-    if not text.lstrip(_BLANK).startswith("{"):
-        raise ValueError(NO_OBJECT)
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError(DOUBLED)
@@ -72,12 +86,61 @@ def json_object(line: bytes) -> dict[str, str | None]:
     """The texts of one line by key: the characters of a string; the exact text of a number, boolean, object or array,
     so that no digit is lost; None for null. Raises as `json_members`."""
     json_members(line)
-    text = line.decode().strip(_BLANK)
-    pairs, _ = JSONObject((text, 1), True, _text, None, list)
-    return dict(pairs)
+    return dict(_texts(line.decode().strip(_BLANK))[0])
+
+
+def _pairs(text: str) -> list[tuple[str, Any]]:
+    """The object's keys and values. Raises JSONDecodeError, and ValueError."""
+    if not text.startswith("{"):
+        raise ValueError(NO_OBJECT)
+    try:
+        found: list[tuple[str, Any]] = _decoder.decode(text)
+        return found
+    except RecursionError:
+        pairs, end = _texts(text)
+    if end < len(text):
+        raise ValueError(NO_OBJECT)
+    return [*pairs]
+
+
+def _texts(text: str) -> tuple[list[tuple[str, str | None]], int]:
+    """The object's keys and the texts of their values, and its end."""
+    pairs, end = JSONObject((text, 1), True, _text, None, list)
+    return pairs, end
 
 
 def _text(line: str, start: int) -> tuple[str | None, int]:
     """The text of the value that starts at `start`, and its end."""
-    value, end = _decoder.raw_decode(line, start)
+    try:
+        value, end = _decoder.raw_decode(line, start)
+    except RecursionError:
+        value, end = "", _end_of_nested(line, start)
     return (value if value is None or line[start] == '"' else line[start:end]), end
+
+
+def _end_of_nested(text: str, start: int) -> int:
+    """The end of an object or array that is nested too deeply for Python's decoder. Raises JSONDecodeError."""
+    opened: list[str] = []
+    at, expected, names = start, _VALUE, False
+    while True:
+        found = _TOKEN.match(text, at)
+        token = "" if found is None else found["mark"] or str(found.lastgroup)
+        if found is None or token not in expected:
+            raise json.JSONDecodeError(NO_OBJECT, text, at)
+        at = found.end()
+        if token in _CLOSES:
+            opened.append(token)
+            names = token == "{"
+            expected = {"string", "}"} if names else _VALUE | {"]"}
+        elif token == ",":
+            names = opened[-1] == "{"
+            expected = {"string"} if names else _VALUE
+        elif token == ":" or (names and token == "string"):
+            names = False
+            expected = _VALUE if token == ":" else {":"}
+        else:
+            if token in _CLOSES.values():
+                opened.pop()
+            if not opened:
+                return at
+            expected = {",", _CLOSES[opened[-1]]}

@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import unquote_plus
-from zoneinfo import ZoneInfo
 
 from lake_assets.config import DmsSettings, table_text
+from lake_assets.local_times import instants
 
 _EXTENSION = r"\.(?P<format>csv|parquet|jsonl?)(?P<gzip>\.gz)?"
 # A segment of a parallel load without its own folder, as from MongoDB, has the segment in the file name.
@@ -199,10 +199,17 @@ def _flush_time(written: datetime, name: str, dms: DmsSettings) -> datetime:
         return written.replace(tzinfo=UTC)
     # The API reference of S3Settings: the conversion to DatePartitionTimezone also applies to the CDC file's name. For
     # an hour that occurs twice, the later one, because a file that seems to precede a full load is not applied.
+    zone = dms.date_partition_timezone
     try:
-        return written.replace(tzinfo=ZoneInfo(dms.date_partition_timezone), fold=1).astimezone(UTC)
+        found = instants(zone, written)
     except OverflowError as error:
         raise _NotData(f"{name!r} looks like a CDC file, but its time is out of range in UTC") from error
+    if not found:
+        raise _NotData(
+            f"{name!r} looks like a CDC file, but the clocks of {zone} skip its time: is dms.date_partition_timezone "
+            "the endpoint's?"
+        )
+    return found[-1]
 
 
 def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date:

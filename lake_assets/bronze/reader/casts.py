@@ -9,6 +9,7 @@ as ten o'clock today. Nothing here depends on the session's time zone or the mac
 """
 
 import re
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -23,6 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lake_assets.bronze.reader.json_text import is_json
+from lake_assets.local_times import CYCLE, LAST_CYCLE, LocalClock
 from lake_assets.spark.types import spark_type
 
 _DAY = r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
@@ -42,14 +45,14 @@ _NUMBERS = frozenset({"boolean", "int", "long", "float", "double", "decimal", "s
 _DAYS = frozenset({"date", "timestamp", "timestamptz", "string"})
 
 
-def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
+def exactly(value: Column, found: DataType, declared: str, clock: LocalClock) -> Column:
     """`value`, of Spark's type `found`, as the type `declared` of lake.yaml; NULL where that would change it.
 
-    Wall-clock times of a `timestamptz` are in `zone`. An instant declared as a `timestamp` is its UTC wall clock: DMS
-    marks every Parquet timestamp as UTC, whatever the source's column is.
+    A `timestamptz` without a zone is a local time of `clock`. An instant declared as a `timestamp` is its UTC wall
+    clock: DMS marks every Parquet timestamp as UTC, whatever the source's column is.
     """
     if isinstance(found, StringType):
-        return value if declared == "string" else _from_text(value, declared, zone)
+        return value if declared == "string" else _from_text(value, declared, clock)
     if isinstance(found, TimestampType):
         if declared == "timestamptz":
             return value
@@ -61,21 +64,65 @@ def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
     if declared.split("(")[0] not in _holders(found):
         return F.lit(None).cast(target)
     if declared == "timestamptz":
-        return instant(value.cast("timestamp_ntz").cast("string"), zone)
+        return _local(_as_utc(value.cast("timestamp_ntz")), clock)
     if found.simpleString() == target.replace(" ", ""):
         return value
     converted = value.try_cast(target)
     return F.when(converted.try_cast(found).eqNullSafe(value), converted)
 
 
-def instant(text: Column, zone: str) -> Column:
-    """A timestamp's text as an instant, by the zone in the text; without one, as a wall-clock time in `zone`."""
+def instant(text: Column, clock: LocalClock) -> Column:
+    """A timestamp's text as an instant, by the zone in the text; without one, as a local time of `clock`."""
     unzoned = text.rlike(f"{_WALL_CLOCK}$")
-    zoned = F.when(unzoned, F.concat(text, F.lit(f" {zone}")))
-    at = zoned.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
-    # Spark looks up a zone's name for every value, but not the session's own zone. Spark evaluates current_timezone()
-    # when planning, so the plan keeps only one of the two branches.
-    return F.when((F.current_timezone() == zone) & unzoned, text.try_cast("timestamp")).otherwise(at)
+    zoned = F.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
+    return F.when(unzoned, _local(F.concat(text, F.lit("Z")).try_cast("timestamp"), clock)).otherwise(zoned)
+
+
+def _local(shown: Column, clock: LocalClock) -> Column:
+    """The instant that a local time of `clock` is, NULL if it is none. `shown`: the instant at which a clock of UTC
+    shows the same. Spark's own conversion would take the next hour for a time that does not exist, and the first one
+    for a time that exists twice."""
+    starts, offsets = zip(*clock.offsets(), strict=True)
+    if len(starts) == 1:
+        return _earlier(shown, F.lit(offsets[0])) if offsets[0] else shown
+    known = _numbers(starts)
+    steps = [F.lit(1 << bit) for bit in reversed(range(len(starts).bit_length()))]
+
+    def offset_at(seconds: Column) -> Column:
+        # A binary search: F.get is NULL beyond the last span.
+        place = F.aggregate(
+            F.array(*steps),
+            F.lit(0),
+            lambda at, step: F.when(F.get(known, at + step) <= seconds, at + step).otherwise(at),
+        )
+        return F.get(_numbers(offsets), place)
+
+    def at(shown: Column) -> Column:
+        seconds = F.unix_seconds(shown)
+        later = F.lit(LAST_CYCLE) + F.pmod(seconds - LAST_CYCLE, F.lit(CYCLE))
+        return _earlier(shown, _let(F.when(seconds < LAST_CYCLE, seconds).otherwise(later), offset_at))
+
+    return _let(shown, at)
+
+
+def _earlier(at: Column, seconds: Column) -> Column:
+    return F.timestamp_micros(F.unix_micros(at) - seconds * 1_000_000)
+
+
+def _let(value: Column, result: Callable[[Column], Column]) -> Column:
+    """`result` of the value, which Spark computes once however often the result uses it."""
+    return F.get(F.transform(F.array(value), result), F.lit(0))
+
+
+def _numbers(values: Sequence[int | None]) -> Column:
+    """An array of the numbers. One text is a smaller plan than a literal for each; Spark converts it when planning."""
+    texts = ",".join("" if value is None else str(value) for value in values)
+    return F.split(F.lit(texts), ",").try_cast("array<bigint>")
+
+
+def _as_utc(wall: Column) -> Column:
+    """The instant at which a clock of UTC shows a `timestamp_ntz`. A cast would use the session's zone."""
+    return F.timestamp_micros(F.timestamp_diff("MICROSECOND", _epoch(), wall))
 
 
 def utc_wall_clock(at: Column) -> Column:
@@ -85,7 +132,11 @@ def utc_wall_clock(at: Column) -> Column:
 
 def after_epoch(micros: Column) -> Column:
     """Microseconds since 1970 as a `timestamp_ntz`."""
-    return F.timestamp_add("MICROSECOND", micros, F.lit("1970-01-01 00:00:00").cast("timestamp_ntz"))
+    return F.timestamp_add("MICROSECOND", micros, _epoch())
+
+
+def _epoch() -> Column:
+    return F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
 
 
 def _holders(found: DataType) -> frozenset[str]:
@@ -96,11 +147,11 @@ def _holders(found: DataType) -> frozenset[str]:
     return frozenset({"binary"}) if isinstance(found, BinaryType) else frozenset()
 
 
-def _from_text(text: Column, declared: str, zone: str) -> Column:
+def _from_text(text: Column, declared: str, clock: LocalClock) -> Column:
     target = spark_type(declared)
     match declared.split("(")[0]:
         case "timestamptz":
-            return instant(text, zone)
+            return instant(text, clock)
         case "timestamp":
             return F.when(text.rlike(f"{_WALL_CLOCK}$"), text).try_cast(target)
         case "date":
@@ -116,7 +167,7 @@ def _from_text(text: Column, declared: str, zone: str) -> Column:
         case "uuid":
             return F.when(text.rlike(_UUID), F.lower(text))
         case "json":
-            return F.when(F.get_json_object(text, "$").isNotNull() | (F.trim(text) == "null"), text)
+            return F.when(is_json(text), text)
         case "float" | "double":
             return _real(text, target)
         case "decimal":

@@ -42,7 +42,7 @@ def file_facts(
         F.count_if(F.col(f"_{place}").rlike(_SEQUENCE)).alias(f"sequences_{place}") for place in every
     ]
     for number, ((place, _), declared) in enumerate(images.items()):
-        value = exactly(texts[place], StringType(), declared, dms.timestamp_zone)
+        value = exactly(texts[place], StringType(), declared, table.clock(dms))
         figures.append(F.count_if(texts[place].isNotNull() & value.isNull()).alias(f"unfit_{number}"))
     found = rows.filter(F.col("_bad").isNull()).groupBy("_file").agg(*figures).collect()
     return {

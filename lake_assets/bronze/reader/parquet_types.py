@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, StringType, StructType, TimestampNTZType
 
 from lake_assets.bronze.files.parquet_columns import DICTIONARY, TIMESTAMP, ParquetColumn, spark_name
 from lake_assets.bronze.reader.casts import after_epoch, exactly
+from lake_assets.local_times import LocalClock
 
 READ_OPTIONS = {
     # DMS writes dates of the Gregorian calendar, also before 1582. By default, Spark may refuse such a file or shift
@@ -43,18 +44,18 @@ def read_schema(columns: Sequence[ParquetColumn]) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-def from_parquet(value: Column, arrow: str, declared: str, zone: str) -> Column:
+def from_parquet(value: Column, arrow: str, declared: str, clock: LocalClock) -> Column:
     """`value`, read with the `read_type` of `arrow`, as the type `declared`, like `exactly`; NULL where that would
     change it."""
     if (match := DICTIONARY.fullmatch(arrow)) is not None:
-        return from_parquet(value, match[1], declared, zone)
+        return from_parquet(value, match[1], declared, clock)
     if arrow == "null":
-        return exactly(value.cast("string"), StringType(), declared, zone)
+        return exactly(value.cast("string"), StringType(), declared, clock)
     if arrow in _TIME_UNITS:
-        return exactly(_time_text(value.cast("bigint"), arrow), StringType(), declared, zone)
+        return exactly(_time_text(value.cast("bigint"), arrow), StringType(), declared, clock)
     if (match := TIMESTAMP.fullmatch(arrow)) is not None and match[1] == "ns":
-        return _from_nanos(value, adjusted=match[2] is not None, declared=declared, zone=zone)
-    return exactly(value, read_type(arrow), declared, zone)
+        return _from_nanos(value, adjusted=match[2] is not None, declared=declared, clock=clock)
+    return exactly(value, read_type(arrow), declared, clock)
 
 
 def _micros(nanos: Column) -> Column:
@@ -76,9 +77,9 @@ def _time_text(value: Column, arrow: str) -> Column:
     return F.when(in_the_day, F.substring(after_epoch(micros).cast("string"), 12, 15))
 
 
-def _from_nanos(value: Column, *, adjusted: bool, declared: str, zone: str) -> Column:
+def _from_nanos(value: Column, *, adjusted: bool, declared: str, clock: LocalClock) -> Column:
     if adjusted:
-        converted = exactly(F.timestamp_micros(_micros(value)), TimestampType(), declared, zone)
+        converted = exactly(F.timestamp_micros(_micros(value)), TimestampType(), declared, clock)
     else:
-        converted = exactly(after_epoch(_micros(value)), TimestampNTZType(), declared, zone)
+        converted = exactly(after_epoch(_micros(value)), TimestampNTZType(), declared, clock)
     return F.when(_whole_micros(value), converted)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lake_assets.bronze.files.csv_structure import WIDEST
 from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.reader.json_text import STRICT
 from lake_assets.config import DmsSettings
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
@@ -22,18 +23,7 @@ UNUSED = "\x00\x1f"
 contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
 PLACE = ("_file", "_row", "_bad")
-_NO_LIMIT = str(2**31 - 1)
-_JSON_OPTIONS = {
-    "lineSep": "\n",
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": CORRUPT,
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-    # Spark's own limits are 1,000 digits and 1,000 nested values.
-    "maxNumLen": _NO_LIMIT,
-    "maxNestingDepth": _NO_LIMIT,
-    "maxStringLen": _NO_LIMIT,
-}
+_JSON_OPTIONS = STRICT | {"lineSep": "\n", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
 def field_names(layout: Layout) -> list[str]:

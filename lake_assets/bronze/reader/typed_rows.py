@@ -5,11 +5,11 @@ Here: operation, commit time, sequence, images, and the faults of a row. Not her
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,6 +25,11 @@ from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 from lake_assets.spark.types import spark_type
 
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+_NO_INSTANT: Mapping[Literal["skipped", "doubled"], str] = {
+    "skipped": " is a time that the clocks of {zone} skip (is timestamp_zone the source's?)",
+    "doubled": " is a time that the clocks of {zone} show twice: set ambiguous_times of the table to earlier or later",
+}
+"""Why a local time is no instant, after the column's name."""
 _SHOWN = 100
 """Characters of a value that a message quotes."""
 SYNTHETIC_TAIL = "0" * 19
@@ -119,19 +124,26 @@ class _File:
 
     def typed(self, name: str, value: Column, declared: str) -> Column:
         """The value of a field as a type of lake.yaml; NULL where that would change it."""
-        return from_parquet(value, self.type_of(name), declared, self.dms.timestamp_zone)
+        return from_parquet(value, self.type_of(name), declared, self.table.clock(self.dms))
 
     @property
     def is_marked(self) -> bool:
         """Whether the rows have `_unsupplied`: only CSV files have the marker."""
         return self.types is None and self.dms.csv_no_sup_value is not None
 
-    def misfit(self, name: str, what: str, value: Column) -> Column:
-        """The fault of a value that has to be `what`, and is not."""
-        return self.described(F.lit(f"{name} is not {what}"), value, self.type_of(name))
+    def misfit(self, name: str, value: Column, declared: str, what: str = "") -> Column:
+        """The fault of a value that has to be `what`, by default a valid `declared`, and is not."""
+        return self.unfit(F.lit(name), value, declared, self.type_of(name), what)
 
-    def described(self, fault: Column, value: Column, written: str) -> Column:
-        """The fault; with `explain`, also the value. `written`: the value's type in the file."""
+    def unfit(self, name: Column, value: Column, declared: str, written: str, what: str = "") -> Column:
+        """The same for a column whose name is a value, too; with `explain`, also the value. `written`: its type in the
+        file."""
+        fault = F.concat(name, F.lit(f" is not {what or f'a valid {declared}'}"))
+        if declared == "timestamptz":
+            clock = self.table.clock(self.dms)
+            for takes, why in _NO_INSTANT.items():
+                found = from_parquet(value, written, declared, replace(clock, takes=takes)).isNotNull()
+                fault = F.when(found, F.concat(name, F.lit(why.format(zone=clock.zone)))).otherwise(fault)
         if not self.explain or self.table.mask:
             return fault  # in a row with a missing or surplus delimiter, a masked value is in the place of another
         return _shown(fault, F.hex(value) if "binary" in written else value)
@@ -163,7 +175,7 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     if is_wide(read):
         kinds = {c.name: (c.type, file.type_of(c.name)) for c in read}
         rows, found, fault = typed_by_kind(
-            rows, read, values, kinds, file.typed, file.described, text=text, explain=file.explain
+            rows, read, values, kinds, file.typed, file.unfit, text=text, explain=file.explain
         )
         return rows, images | found, [fault]
     faults: list[Fault] = []
@@ -176,7 +188,7 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
         name = f"_typed_{len(converted)}"
         converted.append(image.alias(name))
         images[c.name] = quoted(name)
-        reason = file.misfit(c.name, f"a valid {c.type}", value)
+        reason = file.misfit(c.name, value, c.type)
         faults.append(_unreadable(c, value, F.col(name), reason, text=text))
     # As columns, because faults and images would repeat the expressions. That shortens the plan, but saves no
     # computation.
@@ -195,7 +207,7 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
             value = written[name]
             old = file.typed(name, value, c.type)
             lost = (F.col("_op") == "U") & value.isNotNull() & old.isNull()
-            faults.append((lost, file.misfit(name, f"a valid {c.type}", value)))
+            faults.append((lost, file.misfit(name, value, c.type)))
         before.append(old.alias(c.name))
     return before, faults
 
@@ -251,7 +263,7 @@ def _commit_time(rows: DataFrame, file: _File) -> tuple[DataFrame, list[Fault]]:
     rows = rows.withColumn("_stamp", file.typed(name, stamp, "timestamptz"))
     # Spark accepts the year 202026; other readers of the timestamp do not.
     rows = rows.withColumn("_commit_ts", F.when(F.col("_stamp").between(*_YEARS), F.col("_stamp")))
-    return rows, [(F.col("_commit_ts").isNull(), file.misfit(name, "a timestamp", stamp))]
+    return rows, [(F.col("_commit_ts").isNull(), file.misfit(name, stamp, "timestamptz", "a timestamp"))]
 
 
 def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
@@ -264,7 +276,7 @@ def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
         return own, []
     # As texts, only sequences of one form sort by time.
     unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-    return own, [(unsortable, file.misfit(name, "35 digits", own))]
+    return own, [(unsortable, file.misfit(name, own, "string", "35 digits"))]
 
 
 def _column(value: Sql | Column) -> Column:

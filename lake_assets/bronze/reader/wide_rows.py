@@ -20,8 +20,8 @@ WIDE = 100
 faster."""
 Fault = tuple[Column, Column]
 """Whether a row has the fault, and its description."""
-Describe = Callable[[Column, Column, str], Column]
-"""Describes a fault, from its text, the value, and the value's type in the file."""
+Describe = Callable[[Column, Column, str, str], Column]
+"""Describes a value that does not fit, from the column's name, the value, its type in lake.yaml and in the file."""
 
 
 def is_wide(columns: Sequence[object]) -> bool:
@@ -132,7 +132,7 @@ def _lost_value(value: Column, image: Column) -> Column:
 def _explained(kind: str, written: str, describe: Describe, *, text: bool) -> Callable[[Column], Column]:
     def explained(one: Column) -> Column:
         value, name = one["value"], one["known"]["name"]
-        why = describe(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
+        why = describe(name, value, kind, written)
         if text:
             empty = f" is empty, which is not a valid {kind} (is csv_null_value the endpoint's?)"
             why = F.when(value == "", F.concat(name, F.lit(empty))).otherwise(why)

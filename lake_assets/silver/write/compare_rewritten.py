@@ -129,8 +129,10 @@ def not_in_log(context: BatchContext, rows: DataFrame) -> DataFrame:
 
 def rows_of_commits(context: BatchContext, changes: DataFrame) -> DataFrame:
     """The rows of a change log that may be the changes: `_sequence`, `_op`, `_commit_ts`, `_image`."""
-    bounds = changes.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
-    assert bounds is not None, "an aggregate without grouping has one row"
+    # As numbers: PySpark would give, and take, local times of this machine, of which some are two instants.
+    found = changes.agg(*(F.unix_micros(of("_commit_ts")) for of in (F.min, F.max))).first()
+    assert found is not None, "an aggregate without grouping has one row"
+    bounds = [F.timestamp_micros(F.lit(micros).cast("bigint")) for micros in found]
     # The table is partitioned by the day of its commits.
     rows = context.main.filter(F.col("_commit_ts").between(*bounds) | F.col("_commit_ts").isNull())
     return rows.select("_sequence", "_op", "_commit_ts", table_image(context.target).alias("_image"))

@@ -25,6 +25,7 @@ from lake_assets.bronze.layouts.file_layouts import named_layout
 from lake_assets.bronze.reader.casts import exactly
 from lake_assets.bronze.reader.parquet_types import from_parquet
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.local_times import LocalClock
 from lake_assets.storage.object_store import LocalStore
 from lake_assets_tests.helpers.files.read_folder import Folder
 from lake_assets_tests.helpers.files.spellings import SEEDS, texts
@@ -84,8 +85,8 @@ def test_what_arrow_accepts_is_what_spark_reads(spark: SparkSession) -> None:
         kind = "string" if declared == "string" else str(column.type)
         frame = spark.createDataFrame(pa.table({"t": pa.array(accepted), "v": column})).select(
             "t",
-            exactly(F.col("t"), StringType(), declared, "UTC").alias("text"),
-            from_parquet(F.col("v"), kind, declared, "UTC").alias("decoded"),
+            exactly(F.col("t"), StringType(), declared, LocalClock()).alias("text"),
+            from_parquet(F.col("v"), kind, declared, LocalClock()).alias("decoded"),
         )
         # As texts too: -0 equals 0.
         same = F.col("text").eqNullSafe(F.col("decoded")) & F.expr("string(text) <=> string(decoded)")

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.checked.image_types import has_same_values, image_type
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import from_parquet, read_schema
+from lake_assets.local_times import LocalClock
 
 DECLARED = (
     *("boolean", "int", "long", "float", "double", "string", "date", "timestamp", "timestamptz"),
@@ -72,7 +73,7 @@ def test_a_cast_gives_what_spark_gives(spark: SparkSession, found: pa.DataType, 
     rows = pa.table({"found": values, "cast": values.cast(kind)})
     schema = read_schema([ParquetColumn("found", str(found)), ParquetColumn("cast", str(kind))])
     frame = spark.createDataFrame(rows, schema)
-    converted = from_parquet(F.col("found"), str(found), declared, "UTC")
+    converted = from_parquet(F.col("found"), str(found), declared, LocalClock())
     # As texts too: -0 equals 0.
     same = converted.eqNullSafe(F.col("cast")) & converted.cast("string").eqNullSafe(
         F.col("cast").cast("string")

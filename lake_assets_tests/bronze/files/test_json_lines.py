@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from lake_assets.bronze.files.json_lines import json_lines, json_members, json_object
 from lake_assets_tests.helpers.files.read_folder import Folder
+from lake_assets_tests.helpers.oracles import json_grammar
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,89 @@ def test_texts(line, texts):
 def test_refused(line, reason):
     with pytest.raises(ValueError, match=reason):
         json_object(line)
+
+
+DEEP = 20_000
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("[" * DEEP + "]" * DEEP, None),
+        ('{"a" : ' * DEEP + r'"\u00e9\\"' + "} " * (DEEP - 1) + "}", None),
+        ("[ {}, 1.5e5 , [ ] , " * DEEP + "null" + "]" * DEEP, None),
+        ('"' + "x" * 20_000_001 + '"', "x" * 20_000_001),
+        ("1" * 5000, None),
+    ],
+    ids=["arrays", "objects", "both", "long text", "long number"],
+)
+def test_no_limit_but_memory(value, text):
+    line = f' {{"a":{value} ,"b":1}} '.encode()
+    assert json_object(line) == {"a": value if text is None else text, "b": "1"}
+    assert list(json_members(line)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[" * DEEP + "]" * (DEEP - 1),
+        "[" * DEEP + "]" * DEEP + "]",
+        "[" * DEEP + "1 2" + "]" * DEEP,
+        "[" * DEEP + "1,]" + "]" * (DEEP - 1),
+        "[" * DEEP + "'a'" + "]" * DEEP,
+        "[" * DEEP + "01" + "]" * DEEP,
+        "[" * DEEP + "NaN" + "]" * DEEP,
+        "[" * DEEP + '"a\tb"' + "]" * DEEP,
+        "[" * DEEP + r'"\x"' + "]" * DEEP,
+        "[" * DEEP + '{"a":1,}' + "]" * DEEP,
+        "[" * DEEP + '{"a"}' + "]" * DEEP,
+        "[" * DEEP + '{"a":1 "b":2}' + "]" * DEEP,
+        "[" * DEEP + "{1:2}" + "]" * DEEP,
+        "[" * DEEP + "1}" + "]" * DEEP,
+        "[" * DEEP + "}" + "]" * DEEP,
+        "[" * DEEP + "]" * DEEP + "} {",
+        "[" * DEEP + "]" * DEEP + ',"a":1',
+    ],
+)
+def test_a_deep_value_is_read_as_strictly(value):
+    with pytest.raises(ValueError, match=r"not a JSON object|a key twice"):
+        json_object(f'{{"a":{value}}}'.encode())
+
+
+@given(st.integers(), st.integers(0, 3))
+@settings(max_examples=150, deadline=None)
+def test_any_line_is_what_the_grammar_says(seed, depth):
+    """The grammar's rules, one by one, are the other opinion: at any depth."""
+    (text,) = json_grammar.near_json(seed, 1)
+    line = f'{{"a":{"[" * 1000 * depth}{text}{"]" * 1000 * depth}}}'
+    with recursion(20_000):
+        expected = json_grammar.is_json(line)
+    try:
+        json_object(line.encode())
+    except ValueError as error:
+        known = "surrogate" in str(error) or "twice" in str(error)
+        assert known or not expected
+    else:
+        assert expected
+
+
+@contextmanager
+def recursion(limit):
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_long_name_is_read_here(tmp_path):
+    folder = Folder(tmp_path, {"b": "json"}, ["b"])
+    for number, name in enumerate(("x" * 49_000, "x" * 50_001, r"\u00e9" * 50_001)):
+        content = f'{{"b": [{{"c": 1, "{name}": "{"y" * 60_000}"}}]}}\n'.encode()
+        file = folder.put(f"public/items/LOAD0000000{number}.json", content)
+        assert file is not None
+        assert (file.rows, file.irregular is None) == (1, number == 0)
 
 
 def test_the_lines_of_a_file():

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.reader.casts import exactly, instant
+from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.lakes.small_lakes import own_session
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -213,7 +214,7 @@ def test_texts(session: SparkSession) -> None:
         [tuple(text for _, text, _ in TEXTS)], ", ".join(f"{n} string" for n in names)
     )
     found = row.select(
-        *(exactly(F.col(n), StringType(), t, "UTC") for n, (t, _, _) in zip(names, TEXTS, strict=True))
+        *(exactly(F.col(n), StringType(), t, LocalClock()) for n, (t, _, _) in zip(names, TEXTS, strict=True))
     )
     values = utc(tuple(found.first() or ()), [t for t, _, _ in TEXTS])
     assert [(t, x, repr(v)) for (t, x, _), v in zip(TEXTS, values, strict=True)] == [
@@ -230,7 +231,7 @@ def test_parquet_values(session: SparkSession) -> None:
     row = session.sql(f"SELECT {columns}")
     found = row.select(
         *(
-            exactly(F.col(f.name), f.dataType, t, "UTC")
+            exactly(F.col(f.name), f.dataType, t, LocalClock())
             for f, (t, *_) in zip(row.schema.fields, PARQUET, strict=True)
         )
     )
@@ -244,12 +245,12 @@ def test_parquet_values(session: SparkSession) -> None:
 def test_wall_clock_times_are_in_the_endpoints_zone(session: SparkSession) -> None:
     texts = ["2026-01-01 12:00:00", "2026-07-01 12:00:00", "2026-07-01 12:00:00Z"]
     rows = session.createDataFrame([(text,) for text in texts], "t string").select(
-        instant(F.col("t"), "Europe/Berlin"),
+        instant(F.col("t"), LocalClock("Europe/Berlin")),
         exactly(
             F.col("t").try_cast("timestamp_ntz"),
             session.sql("SELECT localtimestamp() AS t").schema["t"].dataType,
             "timestamptz",
-            "Europe/Berlin",
+            LocalClock("Europe/Berlin"),
         ),
     )
     hours = [[value.astimezone(UTC).hour for value in row] for row in rows.collect()]

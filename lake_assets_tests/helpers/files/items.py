@@ -5,6 +5,7 @@ Here: writing CSV and Parquet files whose rows have a key and the columns of a t
 """
 
 import io
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,12 +34,24 @@ class Items:
     dms: dict[str, Any] = field(default_factory=dict)
     conf: dict[str, Any] = field(default_factory=dict)
     files: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Further keys of the table in lake.yaml."""
 
     def csv(self, *rows: str) -> None:
         """A full-load file; a row is the text after operation, timestamp and key."""
         self.files += 1
         lines = [f"I,{NOON_TEXT},{self.files * 100 + n},{row}\n" for n, row in enumerate(rows)]
         self._put("csv", "".join(lines).encode())
+
+    def json(self, *rows: dict[str, Any] | bytes) -> None:
+        """A full-load file of JSON lines; a row is its values beside operation, timestamp and key, or their text."""
+        self.files += 1
+        lines = []
+        for n, row in enumerate(rows):
+            own = row if isinstance(row, bytes) else json.dumps(row).encode()[1:-1]
+            start = f'{{"Op": "I", "commit_ts": "{NOON_TEXT}", "id": {self.files * 100 + n}, '
+            lines.append(start.encode() + own + b"}\n")
+        self._put("json", b"".join(lines))
 
     def parquet(self, columns: dict[str, pa.Array], **options: Any) -> None:
         """A full-load file: the required timestamp first, then operation, key and these columns."""
@@ -70,7 +83,7 @@ class Items:
         }
         # A log: without a change sequence, a current table is refused for a zone whose clocks go back.
         columns = {"id": "long not null"} | self.columns
-        table = {"columns": columns, "primary_key": ["id"], "mode": "append_log"}
+        table = {"columns": columns, "primary_key": ["id"], "mode": "append_log"} | self.settings
         lake = small_lake(
             self.folder,
             {"public.items": table},
