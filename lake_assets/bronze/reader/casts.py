@@ -106,7 +106,8 @@ def _local(shown: Column, clock: LocalClock) -> Column:
 
 
 def _earlier(at: Column, seconds: Column) -> Column:
-    return F.timestamp_micros(F.unix_micros(at) - seconds * 1_000_000)
+    """NULL before the first instant that Spark has, and after the last."""
+    return F.timestamp_micros(F.try_subtract(F.unix_micros(at), seconds * 1_000_000))
 
 
 def _let(value: Column, result: Callable[[Column], Column]) -> Column:

@@ -16,6 +16,7 @@ from lake_assets.bronze.layouts.headerless import FileFacts, differing_places, m
 from lake_assets.bronze.reader.casts import exactly
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.local_times import LocalClock
 
 _SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"
 """35 digits, of which the first are a time."""
@@ -42,7 +43,8 @@ def file_facts(
         F.count_if(F.col(f"_{place}").rlike(_SEQUENCE)).alias(f"sequences_{place}") for place in every
     ]
     for number, ((place, _), declared) in enumerate(images.items()):
-        value = exactly(texts[place], StringType(), declared, table.clock(dms))
+        # In UTC, because the form decides here: a time that the source's clocks show twice may be a before image.
+        value = exactly(texts[place], StringType(), declared, LocalClock())
         figures.append(F.count_if(texts[place].isNotNull() & value.isNull()).alias(f"unfit_{number}"))
     found = rows.filter(F.col("_bad").isNull()).groupBy("_file").agg(*figures).collect()
     return {

@@ -75,6 +75,14 @@ def test_spark_reads_a_local_time_as_zoneinfo_does(spark: SparkSession, session_
             assert [*row] == expected, (zone, wall)
 
 
+def test_beyond_sparks_last_instant_there_is_none(spark: SparkSession) -> None:
+    texts = ["294247-01-10 04:00:54.775807", "-290308-12-21 19:59:05.224192"]
+    rows = spark.createDataFrame([(text,) for text in texts], "t string")
+    for zone, known in (("Europe/Berlin", [True, False]), ("America/Sao_Paulo", [False, True])):
+        read = exactly(F.col("t"), StringType(), "timestamptz", LocalClock(zone)).isNotNull()
+        assert [row[0] for row in rows.select(read).collect()] == known
+
+
 @pytest.mark.parametrize("setting", BY_SETTING)
 @pytest.mark.parametrize("wide", [False, True])
 def test_every_kind_of_file_says_the_same(
