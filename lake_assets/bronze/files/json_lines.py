@@ -26,7 +26,8 @@ _TOKEN = re.compile(
 )
 _LONGEST_NAME = 50_000
 """The most characters of a name that Spark's reader takes."""
-_LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){%d,}+"[ \t\r\n]*:' % _LONGEST_NAME, re.DOTALL)
+_STRINGS = re.compile(rb'"((?:[^"\\]++|\\.)*+)"([ \t\r\n]*:)?', re.DOTALL)
+"""Each string of a line in turn, and what follows a name."""
 _VALUE = {"string", "scalar", "[", "{"}
 _CLOSES = {"[": "]", "{": "}"}
 
@@ -57,8 +58,11 @@ def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def has_long_name(line: bytes) -> bool:
-    """Whether Spark's reader may refuse the line for the length of a name in it, which no option of Spark changes."""
-    return len(line) > _LONGEST_NAME and _LONG_NAME.search(line) is not None
+    """Whether Spark's reader may refuse the line, which is JSON, for the length of a name in it. No option of Spark
+    changes that."""
+    if len(line) <= _LONGEST_NAME:
+        return False
+    return any(found[2] is not None and len(found[1]) > _LONGEST_NAME for found in _STRINGS.finditer(line))
 
 
 def json_members(line: bytes) -> dict[str, Any]:
