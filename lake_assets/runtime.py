@@ -3,6 +3,7 @@
 Here: the catalog, the file log, the object stores and the Spark sessions. Not here: their use.
 """
 
+import os
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -15,6 +16,7 @@ from lake_assets.bronze.log.log_record import Owner, of_nobody
 from lake_assets.bronze.quarantine.quarantine_log import Quarantine
 from lake_assets.bronze.scan.strays import StrayLog
 from lake_assets.config import LakeConfig, Strategy, TableName
+from lake_assets.config.listing import below
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
@@ -104,5 +106,7 @@ class LakeRuntime:
         """Where a source's DMS files land."""
         if source not in self._stores:
             config = self.lake.sources[source]
-            self._stores[source] = open_store(config.location, config.s3, self.aws)
+            dagster = below(config.location, [os.environ.get("DAGSTER_HOME") or None])
+            others = {*self.lake.not_of(source), *dagster}
+            self._stores[source] = open_store(config.location, config.s3, self.aws, without=others)
         return self._stores[source]

@@ -30,7 +30,7 @@ from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
-from lake_assets.config.listing import ListingConfig, NotificationsConfig
+from lake_assets.config.listing import ListingConfig, Location, NotificationsConfig, below, place_mistakes
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
@@ -58,7 +58,7 @@ class CatalogConfig(BaseModel):
     type: Literal["sqlite", "jdbc", "glue", "rest"] = "sqlite"
     uri: SecretStr | None = None
     """May contain a password (a JDBC address), so it is never logged."""
-    warehouse: str = Field(min_length=1)
+    warehouse: Location
 
     @model_validator(mode="after")
     def _needs_uri(self) -> "CatalogConfig":
@@ -67,6 +67,16 @@ class CatalogConfig(BaseModel):
         if self.type == "sqlite" and self.uri is not None and has_reference(self.uri.get_secret_value()):
             refuse([(("uri",), "is a file, which no secret can name")])
         return self
+
+    @property
+    def folder(self) -> str | None:
+        """The warehouse; None for an identifier that only the catalog understands."""
+        return self.warehouse if self.type in ("sqlite", "jdbc") or "://" in self.warehouse else None
+
+    @property
+    def file(self) -> str | None:
+        """The catalog's file; None for a server."""
+        return self.uri.get_secret_value() if self.type == "sqlite" and self.uri is not None else None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -81,7 +91,7 @@ class CatalogConfig(BaseModel):
 
 
 class SourceConfig(Model):
-    location: str = Field(min_length=1)
+    location: Location
     dms: DmsSettings = DmsSettings()
     ignore_case: bool = False
     """Whether a folder belongs to a table if their names differ only by case."""
@@ -391,6 +401,21 @@ class LakeConfig(Model):
         wrong = (name for name in self.sources if not re.fullmatch(_NAME, name))
         refuse((("sources", name), "a name has lower case letters, digits and _ only") for name in wrong)
         return self
+
+    @model_validator(mode="after")
+    def _apart(self) -> "LakeConfig":
+        refuse(
+            (("sources", name, *keys), text)
+            for name, source in self.sources.items()
+            for keys, text in place_mistakes(source, self.catalog.folder, self.not_of(name))
+        )
+        return self
+
+    def not_of(self, source: str) -> tuple[str, ...]:
+        """The beginnings of the keys below a source's location that are of the warehouse, the catalog's file, and other
+        sources."""
+        others = (other.location for name, other in self.sources.items() if name != source)
+        return below(self.sources[source].location, [*others, self.catalog.folder], [self.catalog.file])
 
     @model_validator(mode="after")
     def _one_sts(self) -> "LakeConfig":

@@ -80,7 +80,7 @@ def _opened(config: CatalogConfig) -> Catalog:
 
 def _file_io(warehouse: str) -> dict[str, str]:
     """The class by which PyIceberg reads and writes files, unless lake.yaml names another one."""
-    if warehouse.startswith(("s3://", "s3a://")):
+    if warehouse.startswith("s3://"):
         return {PY_IO_IMPL: S3_IO}
     return {PY_IO_IMPL: LOCAL_IO} if local_path(warehouse) else {}
 

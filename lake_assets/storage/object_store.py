@@ -4,7 +4,7 @@ Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys
 (`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC
 from typing import Any, BinaryIO, cast
@@ -18,6 +18,8 @@ from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObj
 
 __all__ = ["LocalStore", "ObjectGone", "ObjectStore", "S3Store", "StoreError", "StoredObject", "open_store"]
 
+_LAST = "\U0010ffff"
+"""Comes after every other character in the order of keys."""
 _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 ARCHIVED = "InvalidObjectState"
 """S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
@@ -37,14 +39,45 @@ _ADVICE = {
 }
 
 
-def open_store(location: str, s3: S3Config, aws: Aws | None = None) -> ObjectStore:
-    """The store of `s3://bucket/prefix`, or else of a local folder (a path, or `file:///…`)."""
+def open_store(
+    location: str, s3: S3Config, aws: Aws | None = None, *, without: Collection[str] = ()
+) -> ObjectStore:
+    """The store of `s3://bucket/prefix`, or else of a local folder (a path, or `file:///…`). `without`: the beginnings
+    of keys that it does not list."""
+    store = _opened(location, s3, aws)
+    return cast(ObjectStore, Without(store, without)) if without else store
+
+
+def _opened(location: str, s3: S3Config, aws: Aws | None) -> ObjectStore:
     scheme, separator, rest = location.partition("://")
     if not separator or scheme == "file":
         return LocalStore(rest if separator else location)
-    if scheme in ("s3", "s3a"):
+    if scheme == "s3":
         return S3Store(rest, s3, aws)
     raise StoreError(f"{location}: use s3://bucket/prefix or a local folder as location.")
+
+
+class Without:
+    """A store without some of its keys. Safe to use from several threads if the store is."""
+
+    def __init__(self, store: ObjectStore, left_out: Collection[str]) -> None:
+        """`left_out`: the beginnings of these keys."""
+        self._store, self._beginnings = store, tuple(left_out)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
+        """As the store's; does not list what is left out, which may be many more objects."""
+        while True:
+            for obj in self._store.list(prefix, start_after):
+                found = next((each for each in self._beginnings if obj.key.startswith(each)), None)
+                if found is not None:
+                    start_after = f"{found}{_LAST}"
+                    break
+                yield obj
+            else:
+                return
 
 
 class S3Store:
