@@ -4,7 +4,8 @@ Here: which differences count. Not here: reading the source's columns (`storage/
 columns that the files show (`schema/evolve.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lake_assets.checks.data_check import Outcome, Rule
 from lake_assets.config import Column
@@ -26,6 +27,7 @@ def same_columns(target: Target) -> Rule:
         found = read_table(address.get_secret_value(), target.table, runtime.aws.secrets)
         if found is None:
             return Outcome(False, f"The source has no table {target.table}, or the user may not read it.")
+        found = _by_new_names(found, target.config.renamed_from)
         versions = runtime.contracts.of(target.identifier).versions
         columns = versions[-1].contract.columns if versions else target.config.columns
         ignored = {*target.config.ignore, *(versions[-1].contract.ignore if versions else ())}
@@ -40,6 +42,22 @@ def same_columns(target: Target) -> Rule:
         return Outcome(False, state, {**figures, "differences": "\n".join(problems)})
 
     return rule
+
+
+def _by_new_names(source: SourceTable, renamed_from: Mapping[str, str]) -> SourceTable:
+    """The source's table by silver's names, where the source has the old name only."""
+    known = {column.name for column in source.columns}
+    new_names = {old: new for new, old in renamed_from.items() if new not in known}
+
+    def renamed(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(new_names.get(name, name) for name in names)
+
+    return replace(
+        source,
+        columns=tuple(replace(c, name=new_names.get(c.name, c.name)) for c in source.columns),
+        primary_key=renamed(source.primary_key),
+        unique_keys=tuple(map(renamed, source.unique_keys)),
+    )
 
 
 def _differences(columns: Sequence[Column], source: SourceTable, ignored: set[str]) -> Iterator[str]:

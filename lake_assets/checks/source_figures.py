@@ -4,11 +4,12 @@ Here: the two queries, and their results in one form. Not here: comparing them (
 standard aggregate, because no hash of a row is the same in every database.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
 
@@ -40,15 +41,19 @@ def figures_at_source(
     columns: Sequence[Column],
     slices: Slices | None,
     condition: str | None = None,
+    renamed_from: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[int, Figures]:
     """By slice, the figures of the table `schema.table` in the source database; without `slices`, of all rows as slice
-    0. `condition`: the rows that count, in the database's SQL."""
+    0. `condition`: the rows that count, in the database's SQL. `renamed_from`: the table's own, of which the database
+    may have the new name or the old one."""
     schema, name = TableName.parse(table)
+    given_names = _names_at_source(connection, schema, name, renamed_from) if renamed_from else {}
     length = getattr(sa.func, LENGTH.get(connection.dialect.name, "char_length"))
     of: dict[str, sa.ColumnElement[Any]] = {"count(*)": sa.func.count()}
     for column in columns:
         # Quoted, because the contract has the source's own spelling.
-        given: sa.ColumnClause[Any] = sa.column(sa.sql.quoted_name(column.name, quote=True))
+        own = given_names.get(column.name, column.name)
+        given: sa.ColumnClause[Any] = sa.column(sa.sql.quoted_name(own, quote=True))
         for figure in _figures(column):
             if figure == "sum":
                 of[f"sum({column.name})"] = sa.func.sum(sa.cast(given, sa.Numeric(38, _scale(column))))
@@ -62,11 +67,25 @@ def figures_at_source(
         # In a literal column, a colon is no parameter. On a line of its own, so that a comment in it ends there.
         query = query.where(sa.literal_column(f"(\n{condition}\n)"))
     if slices is not None:
-        key: sa.ColumnClause[Any] = sa.column(sa.sql.quoted_name(slices.key, quote=True), sa.BigInteger)
+        own = given_names.get(slices.key, slices.key)
+        key: sa.ColumnClause[Any] = sa.column(sa.sql.quoted_name(own, quote=True), sa.BigInteger)
         first = key - key % slices.width
         query = query.add_columns(first).group_by(first)
     rows = [tuple(row) for row in connection.execute(query)]
     return _by_slice(list(of), rows, sliced=slices is not None)
+
+
+def _names_at_source(
+    connection: sa.Connection, schema: str, table: str, renamed_from: Mapping[str, str]
+) -> dict[str, str]:
+    """By column of silver, the old name if the database has no column of the new one: DMS or lake.yaml renames it."""
+    dialect = connection.dialect
+    spelt = str
+    if dialect.requires_name_normalize:
+        schema, table = str(dialect.normalize_name(schema)), str(dialect.normalize_name(table))
+        spelt = cast("Any", dialect.denormalize_name)
+    known = {spelt(column["name"]) for column in sa.inspect(connection).get_columns(table, schema=schema)}
+    return {new: old for new, old in renamed_from.items() if new not in known and old in known}
 
 
 def figures_in_silver(

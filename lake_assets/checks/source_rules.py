@@ -136,8 +136,10 @@ def _source(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict
     address = runtime.lake.sources[target.source].database
     assert address is not None, "the check exists only with an address"
     with connected(address.get_secret_value(), runtime.aws.secrets) as engine, engine.connect() as connection:
-        condition = target.config.source_filter
-        return figures_at_source(connection, target.table, _compared(target), slices, condition)
+        config = target.config
+        return figures_at_source(
+            connection, target.table, _compared(target), slices, config.source_filter, config.renamed_from
+        )
 
 
 def _silver(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict[int, Figures]:
