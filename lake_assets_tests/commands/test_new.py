@@ -79,6 +79,7 @@ PLACES = {
     "a list that is not indented": ("a", "- y", "a:\n- x\n+- y\nb: 1"),
     "a mapping with nested values": ("a", "l: 3", "a:\n    k:\n      - [1,\n       2]\n+    l: 3\n\nb: 1"),
     "a block of text": ("a", "l: 3", "a:\n  k: |\n    one\n    two\n+  l: 3\nb: 1"),
+    "after comments further inside": ("a", "m: 2", "a:\n  k:\n    l: 1\n    # n: 2\n+  m: 2\n  # o: 3\nb: 1"),
     "a missing key": ("a.m", "- y", "a:\n  k: 1\n+  m:\n+    - y\nb: 1"),
     "missing keys": ("a.m", "- y", "b: 1\n+a:\n+  m:\n+    - y"),
 }

@@ -3,6 +3,7 @@
 Here: finding the line. Not here: reading lake.yaml (`config/config_file.py`), the entry's text. Pure.
 """
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -40,8 +41,12 @@ def _after(text: str, node: yaml.Node | None, entry: Sequence[str], keys: Sequen
             + "\n".join(entry)
         )
     lines = text.splitlines()
+    column = node.start_mark.column
     place = _last_line(node) + 1
-    indent = " " * node.start_mark.column
+    # A comment that is indented further belongs further inside: it may be an entry that waits for a decision.
+    while place < len(lines) and re.match(rf" {{{column + 1},}}#", lines[place]):
+        place += 1
+    indent = " " * column
     lines[place:place] = [indent + line for line in entry]
     return "\n".join(lines) + "\n"
 
