@@ -136,6 +136,8 @@ def table_body(table: SourceTable, shared: Shared) -> Iterator[str]:
         yield f"  name: {name}"
     for sentence in advice(table):
         yield f"  # {sentence}"
+    if table.folders:
+        yield f"  folders: {listed(table.folders)}"
     if table.primary_key:
         yield f"  primary_key: {listed(renamed.get(name, name) for name in table.primary_key)}"
     else:
@@ -159,8 +161,11 @@ def table_body(table: SourceTable, shared: Shared) -> Iterator[str]:
                 yield f"    {key(name)}: {value(' '.join(column.comment.split()))}"
 
 
-def open_decisions(tables: Sequence[SourceTable], before_images: bool | None = None) -> list[Decision]:
-    """The decisions about tables; those of one type of the source are one."""
+def open_decisions(
+    tables: Sequence[SourceTable], before_images: bool | None = None, *, ordered: bool = False
+) -> list[Decision]:
+    """The decisions about tables; those of one type of the source are one. `ordered`: whether the files have a change
+    sequence."""
     found: list[Decision] = []
     shared = shared_types(tables)
     by_type: dict[tuple[str, bool], list[Decision]] = {}
@@ -177,8 +182,22 @@ def open_decisions(tables: Sequence[SourceTable], before_images: bool | None = N
                 by_type.setdefault(kind, []).append(decision)
             else:
                 found.append(decision)
+    if (partitioned := partition_decision(tables)) is not None and not ordered:
+        found.insert(0, partitioned)
     grouped = [Decision(same[0].place, same[0].reason, len(same) - 1) for same in by_type.values()]
     return [*grouped, *found]
+
+
+def partition_decision(tables: Sequence[SourceTable]) -> Decision | None:
+    """What the files of partitioned tables need; None without one."""
+    found = [table_text(table.schema, table.name) for table in tables if table.folders]
+    if not found:
+        return None
+    return Decision(
+        "change_sequence_column",
+        f"only AR_H_CHANGE_SEQ orders the changes in the folders of partitions, as of {found[0]}: have the task's "
+        "mapping add the column, and name it under dms",
+    )
 
 
 def lob_decision(tables: Sequence[SourceTable]) -> Decision | None:

@@ -1,14 +1,16 @@
 """What a source's catalog says about how a table's changes arrive: sentences for lake.yaml.
 
-Here: keys, REPLICA IDENTITY, logging, inheritance. Not here: reading the catalog (`storage/reflection/`), the text of
-lake.yaml (`lake_yaml_text.py`). Pure.
+Here: keys, REPLICA IDENTITY, logging, inheritance, partitions. Not here: reading the catalog (`storage/reflection/`),
+the text of lake.yaml (`lake_yaml_text.py`). Pure.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from textwrap import wrap
 
 from lake_assets.schema.spelling import listed
 from lake_assets.storage.reflection.reflect import SourceTable
+from lake_assets.table_name import table_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class Missing:
 
 def advice(table: SourceTable) -> Iterator[str]:
     """Lines of comments about any table."""
+    if table.partitions:
+        yield "Partitioned: changes are logged under the names of its partitions, whose folders join it by `folders`:"
+        yield from wrap(f"{', '.join(table.partitions)}.", 100)
+        yield "Have the task select these, and not this table. To have a table for each, remove this one and add them:"
+        yield f"`lake-assets new table {table_text(table.schema, table.partitions[0])}` and so on."
     storage = table.storage
     if storage is None:
         return

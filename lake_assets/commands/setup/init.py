@@ -20,6 +20,7 @@ from lake_assets.onboarding.lake_yaml_text import (
     open_decisions,
     source_lines,
 )
+from lake_assets.onboarding.partitions import joined
 from lake_assets.storage.database_connection import SourceError
 from lake_assets.storage.reflection.reflect import Reading, read_tables
 
@@ -64,14 +65,15 @@ def init(
 
 
 def _from_database(reading: Reading, source: str, location: str | None) -> Written:
-    lines = ["sources:", *source_lines(source, location, reading.tables)]
-    lobs = lob_decision(reading.tables)
+    tables = joined(reading.tables)
+    lines = ["sources:", *source_lines(source, location, tables)]
+    lobs = lob_decision(tables)
     return Written(
         reading.engine,
         head(reading.engine) + "".join(line + "\n" for line in lines),
-        len(reading.tables),
-        sum(len(table.columns) for table in reading.tables),
-        [*([lobs] if lobs is not None else []), *open_decisions(reading.tables)],
+        len(tables),
+        sum(len(table.columns) for table in tables),
+        [*([lobs] if lobs is not None else []), *open_decisions(tables)],
         list(reading.left_out),
     )
 

@@ -27,6 +27,7 @@ from lake_assets.onboarding.lake_yaml_text import (
     source_lines,
     table_lines,
 )
+from lake_assets.onboarding.partitions import joined
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.reflection.declared import Declared
 from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable, read_tables
@@ -119,7 +120,7 @@ def add_source(
     if tables:
         found = [_table(table, address, secrets) for table in tables]
     else:
-        found = list(read_tables(address or "", secrets=secrets).tables)
+        found = joined(read_tables(address or "", secrets=secrets).tables)
     entry = textwrap.dedent("\n".join(source_lines(name, location, found))).splitlines()
     lobs = lob_decision(found)
     undecided = [*([lobs] if lobs is not None else []), *open_decisions(found)]
@@ -150,7 +151,8 @@ def _table(name: str, address: str | None, secrets: Secrets) -> SourceTable:
     if address is None:
         undecided = SourceColumn("id", Declared(UNDECIDED, "list all columns of the table"), required=True)
         return SourceTable(schema, table, (undecided,), ("id",))
-    for found in read_tables(address, [schema], secrets).tables:
+    every = read_tables(address, [schema], secrets).tables
+    for found in (*joined(every), *every):
         if found.name == table:
             return found
     raise LakeError(f"The database has no table {name} that its user can read.")

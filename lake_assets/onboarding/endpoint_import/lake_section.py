@@ -11,7 +11,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +29,7 @@ from lake_assets.onboarding.lake_yaml_text import (
     shared_types,
     table_body,
 )
+from lake_assets.onboarding.partitions import joined, root_of
 from lake_assets.onboarding.silver_names import silver_names
 from lake_assets.storage.reflection.reflect import Reading, SourceTable, listing
 from lake_assets.table_name import table_text
@@ -103,12 +104,13 @@ def section_from_database(
     at_source = documents.source_of(tasks[0])
     reading = read(at_source.settings if at_source is not None else {})
     draft = _draft(endpoint, documents, reading.tables)
+    draft.tables += _partitioned(draft.tables, reading.tables)
     chosen = [table.found for table in draft.tables]
     unselected = [table_text(t.schema, t.name) for t in reading.tables if t not in chosen]
     left_out = [f"{listing(unselected)}, which the table mapping does not select"] if unselected else []
     if not chosen:
         raise DocumentError(f"the table mapping selects none of the database's tables {listing(unselected)}.")
-    arrived = [table.arrived for table in draft.tables]
+    arrived = joined([table.arrived for table in draft.tables])
     lobs = lob_decision(arrived) if "lob_mode" not in draft.settings | draft.common else None
     images = _before_images(draft)
     shared = Shared(
@@ -117,14 +119,20 @@ def section_from_database(
         reserved=_added(draft),
         before_images=images,
     )
-    bodies = {draft.name: [*table_body(draft.arrived, shared)] for draft in draft.tables}
+    bodies = {table_text(table.schema, table.name): [*table_body(table, shared)] for table in arrived}
+    draft.tables = [table for table in draft.tables if table.name in bodies]
     where = location(endpoint) if where is None else where
     lines = ["sources:", *_indented(_source(name, where, draft, bodies, lobs))]
     return FromDatabase(
         "\n".join(lines) + "\n",
         reading.engine,
         tuple(arrived),
-        (*([lobs] if lobs is not None else []), *open_decisions(arrived, before_images=images)),
+        (
+            *([lobs] if lobs is not None else []),
+            *open_decisions(
+                arrived, images, ordered="change_sequence_column" in draft.settings | draft.common
+            ),
+        ),
         (*reading.left_out, *left_out),
     )
 
@@ -156,6 +164,19 @@ def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable
             "added_columns is in the rules' order: compare it with a file, since files have no header"
         )
     return draft
+
+
+def _partitioned(drafts: Sequence[TableDraft], known: Sequence[SourceTable]) -> list[TableDraft]:
+    """Drafts of the partitioned tables of which the mapping selects the partitions only, with the settings of these."""
+    chosen = {(table.schema, table.name) for draft in drafts if (table := draft.found) is not None}
+    found: dict[tuple[str, str], TableDraft] = {}
+    at_source = {(table.schema, table.name): table for table in known}
+    for draft in drafts:
+        root = root_of(draft.found, at_source) if draft.found is not None else None
+        if root is not None and root not in chosen:
+            same = replace(draft, schema=root[0], table=root[1], found=at_source[root], notes=[])
+            found.setdefault(root, same)
+    return list(found.values())
 
 
 def _before_images(draft: _Draft) -> bool:

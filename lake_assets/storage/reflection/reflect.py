@@ -87,6 +87,10 @@ class SourceTable:
     """Unique constraints and indexes on NOT NULL columns: candidates for a key if the table has none."""
     storage: Storage | None = None
     """Of PostgreSQL's tables only."""
+    partitions: tuple[str, ...] = ()
+    """Tables of its schema that are its partitions, and no tables of their own in lake.yaml."""
+    folders: tuple[str, ...] = ()
+    """Globs that match them."""
 
 
 @dataclass(frozen=True, slots=True)

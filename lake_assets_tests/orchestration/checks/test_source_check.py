@@ -205,24 +205,6 @@ def test_a_part_of_the_rows(spark: SparkSession, source: sa.Engine, postgresql: 
     assert "such a row may be in silver without meeting source_filter" in found.state
 
 
-def test_names_that_silver_has_instead(
-    spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path
-) -> None:
-    """The source has the old names: the mapping renames nothing, and silver cannot have `_pos` and `Name`."""
-    execute(
-        source,
-        'ALTER TABLE shop.sales RENAME COLUMN id TO "_pos"',
-        'ALTER TABLE shop.sales RENAME COLUMN name TO "Name"',
-    )
-    shop = landed(tmp_path, postgresql, TABLE | {"renamed_from": {"id": "_pos", "name": "Name"}})
-    found = evaluate(shop)
-    assert (found.passed, found.figures["slices_equal"]) == (True, 51)
-    (check,) = [check for check in shop.lake.checks if check.name == "same_columns"]
-    assert check.evaluate(shop.lake.runtime).state == "3 columns are those of shop.sales."
-    execute(source, 'UPDATE shop.sales SET "Name" = NULL WHERE "_pos" = 77')
-    assert "id 76 to 79: count(name) differs" in evaluate(shop).figures["differences"]
-
-
 def test_a_change_that_is_on_its_way(shop: Shop, source: sa.Engine) -> None:
     execute(source, f"INSERT INTO shop.sales VALUES ({ROWS + 1}, 'n{ROWS + 1}', '2026-03-01 10:00:00Z')")
     assert not evaluate(shop).passed
