@@ -15,7 +15,7 @@ from lake_assets.config import Column, Policy, SchemaChanges
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, is_unreadable
 from lake_assets.schema.names import NO_RULES, Naming, refuse_names
-from lake_assets.schema.promotion import holds, lake_type, widens
+from lake_assets.schema.promotion import holds, is_read_as, lake_type, widens
 from lake_assets.schema.spelling import listed
 from lake_assets.spark.types import stored_type
 
@@ -241,7 +241,7 @@ class _Observation:
     def widened(self, own: Column, arrow: str, before: str | None) -> _Change:
         """Widens a column to the type in the file. `before`: its type in the earlier files."""
         kind = lake_type(arrow)
-        if kind is None or kind == before or holds(own.type, kind):
+        if kind is None or kind == before or is_read_as(own.type, kind):
             return None
         if not widens(own.type, kind):
             if before is not None and not holds(before, kind) and not holds(kind, before):

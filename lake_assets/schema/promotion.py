@@ -36,6 +36,19 @@ _ARROW = {
 }
 
 
+_READ_AS = {
+    "boolean": ("int", "long", "string"),
+    "int": ("boolean",),
+    "long": ("boolean",),
+    "timestamp": ("timestamptz", "date"),
+    "timestamptz": ("timestamp", "date"),
+    "json": ("string",),
+    "uuid": ("string", "binary"),
+}
+"""By a type, further types of files whose values it may hold: a source has 0 and 1 for false and true, and writers mark
+times as UTC or not."""
+
+
 def widens(old: str, new: str) -> bool:
     """Whether Iceberg can promote a column from the type `old` to `new` without losing a value."""
     if (old, new) in _PROMOTIONS:
@@ -59,6 +72,12 @@ def holds(wide: str, narrow: str) -> bool:
         return (wide, narrow) in {("double", "int")}
     into = _DECIMAL.fullmatch(wide)
     return into is not None and int(into[2]) >= scale and int(into[1]) - int(into[2]) >= digits
+
+
+def is_read_as(declared: str, kind: str) -> bool:
+    """Whether a column of the type `declared` goes on with files that have it as `kind`. A value that does not fit
+    makes a bad row. Any value has a text."""
+    return holds(declared, kind) or declared == "string" or kind in _READ_AS.get(declared, ())
 
 
 def lake_type(arrow: str) -> str | None:

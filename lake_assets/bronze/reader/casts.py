@@ -58,8 +58,8 @@ def exactly(value: Column, found: DataType, declared: str, clock: LocalClock) ->
             return value
         value, found = utc_wall_clock(value), TimestampNTZType()
     target = spark_type(declared)
-    if isinstance(found, BinaryType) and declared == "uuid":
-        return _uuid_of_bytes(value)
+    if isinstance(found, BinaryType) and declared in ("uuid", "string"):
+        return _uuid_of_bytes(value) if declared == "uuid" else _text_of_bytes(value)
     # Spark's casts between other families fail, or reinterpret the value: a number as a timestamp counts seconds.
     if declared.split("(")[0] not in _holders(found):
         return F.lit(None).cast(target)
@@ -181,6 +181,12 @@ def _canonical_time(text: Column) -> Column:
     decimals = F.regexp_extract(text, r"\.(\d*[1-9])0*$", 1)
     fraction = F.when(decimals != "", F.concat(F.lit("."), F.rpad(decimals, 6, "0"))).otherwise("")
     return F.concat(F.substring(text, 1, 8), fraction)
+
+
+def _text_of_bytes(value: Column) -> Column:
+    """Some writers do not mark texts as such in Parquet."""
+    text = value.cast("string")
+    return F.when(F.is_valid_utf8(text), text)
 
 
 def _uuid_of_bytes(value: Column) -> Column:
