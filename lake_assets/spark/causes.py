@@ -38,6 +38,12 @@ def root_cause_in(trace: str) -> str | None:
     return _line(causes[-1]["message"] or "", causes[-1]["kind"].rpartition(".")[2])
 
 
+def kinds_of(error: BaseException) -> frozenset[str]:
+    """The simple names of the Java classes of an error and its causes; empty for any other error."""
+    found = [match for cause in with_causes(error) for match in _JAVA.finditer(_java_trace(cause))]
+    return frozenset(match["kind"].rpartition(".")[2] for match in found)
+
+
 def disk_full(error: BaseException) -> bool:
     """Whether a full disk caused the error."""
     return any(sign in str(cause) for cause in with_causes(error) for sign in DISK_FULL)

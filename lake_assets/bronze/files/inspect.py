@@ -30,6 +30,7 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.json_lines import has_long_name, json_lines, json_members
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import INT96
+from lake_assets.bronze.files.unsupported import UnsupportedFile, arrow_lacks
 from lake_assets.config import DmsSettings
 from lake_assets.local_times import instants
 from lake_assets.storage.object_store import ObjectStore
@@ -65,7 +66,7 @@ def inspect_file(
     store: ObjectStore, file: NamedFile, dms: DmsSettings, *, with_content: bool = True
 ) -> FileInspection:
     """Reads the file once. `with_content`: also computes the digest that identifies it. Raises UnreadableFile for bad
-    content, StoreError if it cannot be fetched."""
+    content, UnsupportedFile for an encrypted footer, StoreError if it cannot be fetched."""
     if file.format == "parquet":
         return _inspect_parquet(store, file.key, dms)
     digest = ContentDigest()
@@ -252,7 +253,7 @@ def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInsp
 def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
     try:
         with pq.ParquetFile(stream) as parquet:
-            stamps = _first_values(parquet, dms.timestamp_column_name)
+            stamps = _first_stamps(parquet, dms.timestamp_column_name)
             return FileInspection(
                 rows=parquet.metadata.num_rows,
                 columns=_typed_columns(parquet),
@@ -261,6 +262,8 @@ def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspecti
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         refuse_machine_fault(key, error)
+        if arrow_lacks(error):
+            raise UnsupportedFile(key, str(error)) from error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         stream.seek(0)
         if stream.read(2) == GZIP_MAGIC:
@@ -280,6 +283,16 @@ def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
     return tuple(
         f"{field.name}:{INT96 if field.name in old else field.type}" for field in parquet.schema_arrow
     )
+
+
+def _first_stamps(parquet: pq.ParquetFile, column: str | None) -> list[str | datetime | None]:
+    """As `_first_values`; none if Arrow lacks their codec."""
+    try:
+        return _first_values(parquet, column)
+    except (pa.ArrowException, OSError) as error:
+        if arrow_lacks(error):
+            return []
+        raise
 
 
 def _first_values(parquet: pq.ParquetFile, column: str | None) -> list[str | datetime | None]:

@@ -22,6 +22,7 @@ from lake_assets.bronze.files.keys import (
     UnknownKey,
     same_name,
 )
+from lake_assets.bronze.files.unsupported import UnsupportedFile
 from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import MOVED, Known
@@ -376,7 +377,7 @@ def _inspected_file(
             inspection = inspect(store, file, dms) or inspection
         except ObjectGone:
             return None
-        except (UnreadableFile, StoreError):
+        except (UnreadableFile, UnsupportedFile, StoreError):
             pass
     return NewFile.of(
         obj, file, version, inspection, schema=file.schema, table=file.table, partitions=file.partitions
