@@ -33,6 +33,7 @@ from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERG_COLUMNS,
+    KEYED_MODES,
     LOGS,
     SHAPE_COLUMNS,
     SHAPE_COMMENTS,

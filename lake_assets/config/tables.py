@@ -218,6 +218,9 @@ class TableConfig(Model):
     ambiguous_times: AmbiguousTimes | None = None
     """Which instant a local time of `timestamp_zone` is that the clocks show twice, when they are set back. If not set,
     a row with such a time is bad."""
+    kept_when_null: tuple[str, ...] = ()
+    """Large columns of PostgreSQL: in an update that leaves them as they are, the file has NULL. So a NULL in an update
+    keeps the row's value, and a real change to NULL is not seen."""
     earlier: tuple[EarlierLayout, ...] = ()
     """The layouts of older files, the oldest first."""
     mask: Masks = Field(default_factory=dict)
@@ -286,7 +289,9 @@ class TableConfig(Model):
         for name in self.ignore:
             if name in types:
                 yield ("ignore",), f"names {name}, which columns has"
-        for key, entries in (("primary_key", self.primary_key), ("also", self.also)):
+        yield from self._kept_mistakes(types)
+        lists = {"primary_key": self.primary_key, "also": self.also, "kept_when_null": self.kept_when_null}
+        for key, entries in lists.items():
             if len(set(entries)) < len(entries):
                 yield (key,), "names the same thing twice"
         for key in self.primary_key:
@@ -336,6 +341,30 @@ class TableConfig(Model):
         for shape in self.also:
             if shape not in FURTHER_SHAPES or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a table with mode: {self.mode}"
+
+    def _kept_mistakes(self, types: Mapping[str, str]) -> Iterator[Mistake]:
+        place = ("kept_when_null",)
+        if self.kept_when_null and self.mode is Mode.APPEND_LOG:
+            yield place, "concerns updates, and mode: append_log has inserts only: remove it"
+        if self.kept_when_null and self.mode is Mode.FULL_ROW:
+            yield (
+                place,
+                "cannot be combined with mode: full_row, which finds a row by all of its columns: have the source log "
+                "whole rows (REPLICA IDENTITY FULL) and remove it",
+            )
+        if self.kept_when_null:
+            for shape in (Mode.SOFT_DELETE, Mode.HISTORY):
+                if shape in (self.mode, *self.also):
+                    yield (
+                        place,
+                        f"cannot be combined with {shape}, which needs every former value: have the source log whole "
+                        "rows (REPLICA IDENTITY FULL) and remove it",
+                    )
+        for name in self.kept_when_null:
+            if name not in types:
+                yield place, f"names {name}, which columns does not have{did_you_mean(name, types)}"
+            elif name in self.primary_key:
+                yield place, f"names {name}, which is in the primary key, and a key is never NULL"
 
     def _check_mistakes(self, name: str, check: TableCheck, types: Mapping[str, str]) -> Iterator[Mistake]:
         if re.fullmatch(CHECK_NAME, name) is None:

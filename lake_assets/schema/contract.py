@@ -25,6 +25,7 @@ class Contract(Model):
     ignore: tuple[str, ...] = ()
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     ambiguous_times: AmbiguousTimes | None = None
+    kept_when_null: tuple[str, ...] = ()
     earlier: tuple[EarlierLayout, ...] = ()
     dms: DmsSettings = DmsSettings()
     dropped_at: dict[str, datetime] = Field(default_factory=dict)
@@ -39,9 +40,15 @@ class Contract(Model):
                 "renamed_from": self.renamed_from,
                 "defaults": {name: value for name, value in self.defaults.items() if name not in gone},
                 "ambiguous_times": self.ambiguous_times,
+                "kept_when_null": self.kept_when_null,
                 "earlier": self.earlier,
             }
         )
+
+    @property
+    def has_partial_updates(self) -> bool:
+        """Whether updates may lack columns: see `_unsupplied` of `bronze/reader/read_changes.py`."""
+        return self.dms.csv_no_sup_value is not None or bool(self.kept_when_null)
 
     @property
     def all_settings(self) -> tuple[DmsSettings, ...]:
@@ -80,6 +87,7 @@ def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
         ignore=table.ignore,
         defaults=table.defaults,
         ambiguous_times=table.ambiguous_times,
+        kept_when_null=table.kept_when_null,
         earlier=table.earlier,
         dms=dms,
     )

@@ -81,6 +81,33 @@ def test_several_mistakes_of_one_table(refusal):
     ]
 
 
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("primary_key: [id]", ["names bodi, which columns does not have; did you mean body?"]),
+        (
+            "primary_key: [body]",
+            ["names bodi", "names body, which is in the primary key, and a key is never NULL"],
+        ),
+        ("mode: append_log", ["concerns updates, and mode: append_log has inserts only", "names bodi"]),
+        ("mode: full_row", ["cannot be combined with mode: full_row", "names bodi"]),
+        ("mode: change_log", ["names bodi"]),
+        ("primary_key: [id]\n        also: [history]", ["cannot be combined with history", "names bodi"]),
+        (
+            "primary_key: [id]\n        mode: soft_delete",
+            ["cannot be combined with soft_delete", "names bodi"],
+        ),
+    ],
+)
+def test_columns_that_are_kept_when_null(refusal, shape, expected):
+    rows = f"        {shape}\n        columns: {{id: long, body: string}}\n"
+    at = 'sources.bikeshare.tables["public.trips"].kept_when_null: '
+    lines = refusal(table(rows + "        kept_when_null: [bodi, body]\n"))
+    found = [line.removeprefix(at) for line in lines if line.startswith(at)]
+    assert len(found) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True)), found
+
+
 def test_each_wrong_column_is_named(refusal):
     text = table(
         """        primary_key: [a]

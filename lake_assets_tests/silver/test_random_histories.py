@@ -24,6 +24,7 @@ from lake_assets_tests.helpers.oracles.random_history import (
     COLUMNS,
     TABLE,
     History,
+    kept_of,
     random_history,
     sequences,
 )
@@ -37,7 +38,7 @@ SMALL_LOAD = reading.SMALL_LOAD
 
 @pytest.fixture(params=[pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS])
 def told(request: pytest.FixtureRequest) -> History:
-    return random_history(request.param)
+    return random_history(request.param, kept_of(request.param))
 
 
 def test_silver_is_what_the_files_say(
@@ -49,7 +50,15 @@ def test_silver_is_what_the_files_say(
     )
     bench = Bench(
         tmp_path,
-        {TABLE: {"columns": COLUMNS, "primary_key": told.key, "also": ["change_log"], "mask": told.mask}},
+        {
+            TABLE: {
+                "columns": COLUMNS,
+                "primary_key": told.key,
+                "also": ["change_log"],
+                "mask": told.mask,
+                "kept_when_null": kept_of(told.seed),
+            }
+        },
         {} if told.sequenced else {"change_sequence_column": None},
         {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}} | MASKING,
     )

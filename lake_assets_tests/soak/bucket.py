@@ -64,6 +64,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         "quarantine": {"max_rows": 0, "max_files": 0},
         "mask": plan.mask,
         "partition_by": plan.partition_by,
+        "kept_when_null": plan.kept,
     }
     if plan.keyed:
         table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}

@@ -31,7 +31,7 @@ SWITCHES = (
     *("swaps", "shifts", "chains", "churn", "pairs", "partial", "emptied", "overlap", "parallel", "reloads"),
     *("repeated", "rewritten", "again", "late", "cut", "kills", "log_too", "transactions", "parquet"),
     *("no_sequence", "comes", "goes", "small_batches", "new_parts", "unseen_parts"),
-    *("masked", "partitioned"),
+    *("masked", "partitioned", "toasted"),
 )
 """What `--without` can switch off."""
 NOT_YET: tuple[str, ...] = ()
@@ -84,6 +84,8 @@ class Plan:
     masked: bool = False
     """Silver's columns are masked, those of the key included."""
     partitioned: bool = False
+    toasted: bool = False
+    """The log lacks columns, which the files have as NULL: PostgreSQL's large values."""
 
     @property
     def keyed(self) -> bool:
@@ -105,6 +107,11 @@ class Plan:
         """As in lake.yaml: partitions that rows move between, and partitions that they stay in."""
         choices = (["part"], ["bucket(3, id)"], ["truncate(1, v)"], ["n", "bucket(2, part)"])
         return choices[self.seed % 4] if self.partitioned else []
+
+    @property
+    def kept(self) -> list[str]:
+        """Columns whose NULL in an update means the value before, one of them NOT NULL."""
+        return ["v", "n"] if self.toasted else []
 
     @property
     def moves(self) -> bool:
@@ -167,4 +174,5 @@ def plan(seed: int, without: Collection[str] = ()) -> Plan:
         policy=one_of({"immediately": 3, "first_cdc": 1}),
         masked=chance(0.25, "masked"),
         partitioned=chance(0.3, "partitioned") and kind != "change_log",
+        toasted=chance(0.25, "toasted") and keyed and not partial,
     )

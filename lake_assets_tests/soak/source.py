@@ -125,6 +125,7 @@ class Source:
         old = self._rows[row]
         new = self._values_of({name: old[name] for name in self._fixed})
         touched = {name for name in self._others if self.random.random() < 0.5}
+        touched -= self._unseen(new)
         self._rows[row] = {**old, **{name: new[name] for name in touched}}
         self._log("U", self._rows[row], old, touched)
 
@@ -213,6 +214,7 @@ class Source:
         for (_, key), old in zip(moves, olds, strict=True):
             fresh = self._values_of(key)
             touched = {name for name in self._others if self.random.random() < 0.3}
+            touched -= self._unseen(fresh)
             news.append(({**old, **key, **{name: fresh[name] for name in touched}}, touched))
         if self.plan.pairs:
             self.seen.add("pairs")
@@ -251,6 +253,10 @@ class Source:
         if op == "D" and self.plan.partial and not self.plan.full_deletes and self.random.random() < 0.5:
             unsupplied = frozenset(self._others)
         shown = dict(image)
+        if op == "U" and self.plan.toasted and not (moved and self.whole_moves):
+            lacking = set(self.plan.kept) - set(touched or ())
+            self.seen |= {"toasted", *(["toasted key change"] if moved else [])} if lacking else set()
+            shown |= dict.fromkeys(lacking)
         if op == "D" and not self.plan.full_deletes:
             shown = {name: image[name] if name in key else None for name in COLUMNS}
         self._counter += self.random.choice([4, 12])
@@ -266,6 +272,10 @@ class Source:
             self.collisions.add(change.transaction)
 
     # Values and keys
+
+    def _unseen(self, new: Image) -> set[str]:
+        """Columns whose change to NULL the log would not show."""
+        return {name for name in self.plan.kept if new[name] is None}
 
     @property
     def _fixed(self) -> list[str]:

@@ -72,14 +72,14 @@ def read_changes(
     change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string (why
     the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and for a
     table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
-    csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
-    insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
-    `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_files` has found every
-    operation, time and sequence usable; `staged`: rows of CSV files that it has decoded. Images are structs, because a
-    source column may have any name. Spark reads regular files of one layout together; this process reads irregular
-    files, files that contain a change of the source's columns, and many small files, record by record
-    (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file
-    that is too large to be read in this process.
+    csv_no_sup_value or kept_when_null also `_unsupplied`, an array of the names of columns whose values the source did
+    not supply. An insert without all its values is bad, and so is an update unless the caller can use it (`partial`)
+    or it lacks only columns of kept_when_null. With `explain`, `_bad` names all faults of a row, with the values (see
+    `typed_rows`). `checked`: `checked_files` has found every operation, time and sequence usable; `staged`: rows of CSV
+    files that it has decoded. Images are structs, because a source column may have any name. Spark reads regular files
+    of one layout together; this process reads irregular files, files that contain a change of the source's columns, and
+    many small files, record by record (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the
+    contract, UnreadableFile for a file that is too large to be read in this process.
     """
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
@@ -107,7 +107,7 @@ def read_changes(
     parts += [batch.staged_changes(one) for one in staged]
     parts += [batch.text_changes(group, layout) for layout, group in batch.by_layout(texts)]
     changes = reduce(DataFrame.unionByName, parts)
-    return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
+    return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, table, partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +270,17 @@ def _read_here(files: Sequence[LoggedFile]) -> list[LoggedFile]:
     return [file for file in files if file.irregular is not None or (many and file.size <= SMALL)]
 
 
-def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
+def _without_partial_rows(changes: DataFrame, table: TableConfig, partial: bool) -> DataFrame:
     """Marks rows with values that were not supplied as bad: inserts, and updates that cannot keep the column's value. A
     delete needs its key only."""
-    lacking = (F.size("_unsupplied") > 0) & F.col("_op").isin("I", *(() if partial else "U"))
+    kept = F.array(*map(F.lit, table.kept_when_null)).cast("array<string>")
+    in_update = F.array_except("_unsupplied", kept)
+    missing = F.when(F.col("_op") == "I", F.col("_unsupplied"))
+    if not partial:
+        missing = missing.when(F.col("_op") == "U", in_update)
+    lacking = F.coalesce(F.size(missing) > 0, F.lit(False))
     reason = F.concat(
-        F.array_join("_unsupplied", ", "),
+        F.array_join(missing, ", "),
         F.lit(" was not supplied by the source: have its supplemental log carry every column"),
     )
     return changes.withColumn("_bad", F.when(lacking, reason).otherwise(F.col("_bad")))

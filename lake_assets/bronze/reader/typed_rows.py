@@ -58,7 +58,7 @@ def typed_rows(
     names every fault of a row with its value, rather than the first fault; for the few rows that are shown. No value of
     a table with masks is shown. `checked`: all operations, times and sequences are known to be usable."""
     rows, fields = _with_absent_columns(rows, layout, table)
-    file = _File(kind, fields, types, table, dms, explain)
+    file = _File(kind, fields, types, table, dms, explain, frozenset(layout.columns))
     rows = rows.withColumn("_op", _operation(file))
     rows, images, lost = _images(rows, file)
     before, lost_before = _before(file)
@@ -76,7 +76,7 @@ def typed_rows(
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         _struct(images).alias("_image"),
         *([F.struct(*_whole_rows(file, before)).alias("_before")] if before else []),
-        *([_unsupplied(file)] if dms.csv_no_sup_value is not None else []),
+        *([_unsupplied(file)] if dms.csv_no_sup_value is not None or table.kept_when_null else []),
     )
 
 
@@ -110,6 +110,8 @@ class _File:
     table: TableConfig
     dms: DmsSettings
     explain: bool
+    written: frozenset[str]
+    """The columns that the file has; the fields of others have their defaults."""
 
     def has(self, name: str | None) -> TypeGuard[str]:
         return name in self.fields
@@ -215,13 +217,14 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
 def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
     """The faults of NULLs. NOT NULL of columns outside the key does not apply to deletes, which have only their key,
     nor to values that were not supplied."""
+    kept = file.table.kept_when_null
     for c in file.table.columns:
         in_key = c.name in file.table.primary_key
         if not in_key and not c.required:
             continue
         missing = _column(images[c.name]).isNull()
         if not in_key:
-            missing &= F.col("_op") != "D"
+            missing &= ~F.col("_op").isin("D", *("U" if c.name in kept else ()))
         if file.explain:
             # A value that is present and does not fit is reported by another fault.
             missing &= file.at(c.name).isNull()
@@ -321,7 +324,15 @@ def _shown(fault: Column, value: Column) -> Column:
 
 
 def _unsupplied(file: _File) -> Column:
-    return F.col("_unsupplied") if file.is_marked else F.array().cast("array<string>").alias("_unsupplied")
+    """`_unsupplied`: columns with the marker, and in an update those of kept_when_null without a value."""
+    marked = F.col("_unsupplied") if file.is_marked else F.array().cast("array<string>")
+    kept = [c.name for c in file.table.columns if c.name in file.table.kept_when_null]
+    lacking = (
+        F.when(file.at(name).isNull() if name in file.written else F.lit(True), F.lit(name)) for name in kept
+    )
+    null = F.when(F.col("_op") == "U", F.array_compact(F.array(*lacking)))
+    found = F.array_union(marked, F.coalesce(null, F.array().cast("array<string>"))) if kept else marked
+    return found.alias("_unsupplied")
 
 
 def _operation(file: _File) -> Column:
@@ -356,6 +367,8 @@ def _with_empty_value(file: _File, column: ColumnConfig) -> Sql:
     if file.dms.csv_null_value != "" or not column.required or column.type not in MAY_BE_EMPTY:
         return text
     binds = sql("true") if _is_matched(file.table, column) else sql("_op != 'D'")
+    if column.name in file.table.kept_when_null:
+        binds = sql("_op NOT IN ('D', 'U')")
     return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)
 
 

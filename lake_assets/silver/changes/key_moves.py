@@ -5,6 +5,9 @@ keys are doubtful (`collapse.py`), which files are read for them (`silver/write/
 tables that keep former rows (`past/timeline.py`). DataFrame API only.
 """
 
+import json
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -58,20 +61,42 @@ def settled(
     return both.select(*names, F.col("_survivor").isNull().alias("_tombstone"), "_image")
 
 
+def with_destinations(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
+    """The keys, computed; also the keys to which a row moved from one of them by a change that lacks columns: what is
+    recomputed of the row counts there, too. `found`: the events of all keys."""
+    return _with_linked(target, found, keys, MOVED_AWAY, MOVED_HERE)
+
+
 def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
-    """The keys, each with a number; also the keys from which a row moved to one of them by a change that lacks
-    columns."""
-    names = key_columns(target.key)
-    known = checkpointed(keys.select(*names))
-    while target.may_be_partial and target.before_images:
-        moves = found.filter((F.col("_kind") == MOVED_HERE) & (F.size("_unsupplied") > 0))
-        here = moves.join(F.broadcast(known), on=names, how="left_semi").select("_order")
-        away = found.filter(F.col("_kind") == MOVED_AWAY).join(here, on="_order", how="left_semi")
-        more = checkpointed(away.select(*names).distinct().join(known, on=names, how="left_anti"))
-        if more.isEmpty():
-            break
-        known = checkpointed(known.unionByName(more))
+    """The keys, each with a number; also the keys from which a row moved to one of them by a
+    change that lacks columns."""
+    known = _with_linked(target, found, keys, MOVED_HERE, MOVED_AWAY)
     return checkpointed(known.withColumn("_number", F.monotonically_increasing_id()))
+
+
+def _with_linked(target: Target, found: DataFrame, keys: DataFrame, one: str, other: str) -> DataFrame:
+    """The keys; also those of the events of kind `other` whose change is an event of kind `one` at one of the keys, if
+    the change lacks columns."""
+    known = checkpointed(_own_names(keys, target))
+    if not (target.may_be_partial and target.before_images):
+        return known
+    names, lacks = key_columns(target.key), F.size("_unsupplied") > 0
+    moves = checkpointed(found.filter(F.col("_kind").isin(one, other) & lacks))
+    while True:
+        here = moves.filter(F.col("_kind") == one).join(F.broadcast(known), on=names, how="left_semi")
+        here = here.select(F.col("_order").alias("_moved"))
+        there = moves.filter(F.col("_kind") == other)
+        linked = there.join(here, there["_order"] == here["_moved"], how="left_semi")
+        more = checkpointed(_own_names(linked, target).distinct().join(known, on=names, how="left_anti"))
+        if more.isEmpty():
+            return known
+        known = checkpointed(known.unionByName(more))
+
+
+def _own_names(rows: DataFrame, target: Target) -> DataFrame:
+    """The keys of the rows. Their columns are others to Spark: where a join has a column of a checkpoint on both sides,
+    Spark may not find it in the plan."""
+    return rows.select(*(F.col(name).alias(name) for name in key_columns(target.key)))
 
 
 def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
@@ -104,7 +129,9 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
         "_number",
         "_kind",
         "_order.*",
-        (F.size("_unsupplied") > 0).alias("_partial"),
+        F.when(F.size("_unsupplied") > 0, F.to_json("_unsupplied")).alias("_lacks"),
+        _lacks_only(target.kept_when_null).alias("_kept"),
+        _lacks_only(target.may_stay_null).alias("_may_stay_null"),
         has_own_sequence(F.col("_order._sequence")).alias("_repeats"),
         "_loaded",
     )
@@ -116,6 +143,7 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
             "a transaction, or updates without all columns).",
             "Lower automation.max_files_per_batch, or have DMS reload the table.",
         )
+    lacks = {text: frozenset(json.loads(text or "[]")) for text in {row["_lacks"] for row in rows}}
     return [
         Step(
             key=row["_number"],
@@ -124,12 +152,21 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
             flushed=row["_flushed"],
             file=row["_file"],
             row=row["_row"],
-            partial=row["_partial"],
+            partial=row["_lacks"] is not None,
+            lacks=lacks[row["_lacks"]],
             repeats=row["_repeats"],
             loaded=row["_loaded"],
+            kept=row["_kept"],
+            may_stay_null=row["_may_stay_null"],
         )
         for row in rows
     ]
+
+
+def _lacks_only(names: Collection[str]) -> Column:
+    """Whether all columns that an image lacks are among these."""
+    allowed = F.array(*map(F.lit, sorted(names))).cast("array<string>")
+    return F.size(F.array_except("_unsupplied", allowed)) == 0
 
 
 def _image(target: Target) -> Column:

@@ -8,7 +8,7 @@ Here: following the rows of the few doubtful keys, without their values. Not her
 (`collapse.py`), collecting the steps and building images (`key_moves.py`). Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lake_assets.silver.table.change_events import (
@@ -41,6 +41,12 @@ class Step:
     """Whether a change with the same sequence is the same change, because the sequence is DMS's own."""
     loaded: bool = False
     """Whether the full load, which ran at that time, has read this image."""
+    lacks: frozenset[str] = frozenset()
+    """The columns that a partial image lacks."""
+    kept: bool = False
+    """Whether all columns that a partial image lacks are of `kept_when_null`."""
+    may_stay_null: bool = False
+    """Whether these columns are NULL if no former image is known."""
 
     @property
     def place(self) -> Place:
@@ -73,17 +79,39 @@ class _Row:
         """Whether no change has an image of the row, only a full load or the table."""
         return all(not step.sequence for step in self.images)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it lacks values of `kept_when_null`, because it came from a key without a row."""
+        return bool(self.images) and self.images[0].partial and self.images[0].kept
+
     def takes(self, step: Step) -> None:
         if not step.partial:
             self.images.clear()
             self.perhaps.clear()
+        self.images[1:] = _needed(self.images[1:], step.lacks)
         self.images.append(step)
+
+
+def _needed(images: Sequence[Step], lacking: frozenset[str]) -> list[Step]:
+    """The changes whose images have columns that later ones lack; `lacking`: what the latest of all lacks. So a row
+    that is updated again and again has a short list."""
+    if not lacking:
+        return [*images]
+    found = []
+    for step in reversed(images):
+        if not lacking <= step.lacks:
+            found.append(step)
+            lacking &= step.lacks
+    return found[::-1]
 
 
 def _commit_ends(present: list[_Row]) -> None:
     """Keeps only the last row, because a key has one row between two transactions. The other rows had left before, so
     updates that may be of any of the rows are of the last one."""
     if len(present) > 1:
+        if present[-1].is_unknown and present[-2].is_loaded:
+            # The load has read the row after it had moved here.
+            present[-1].images[:0] = present[-2].images
         del present[:-1]
         updates, present[0].perhaps = present[0].perhaps, []
         for step in updates:
@@ -97,7 +125,7 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
     moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
     read rows that later changes describe as well, the last one counts. Within a transaction, or where two have the same
     time, an inserted row with the image that the load has read is that row. Raises Undecidable for an update that may
-    be of one of several rows, and for a row with only a partial image.
+    be of one of several rows, and for a row with only a partial image, unless its other columns may stay NULL.
     """
     rows: dict[int, list[_Row]] = {}
     commits: dict[int, str] = {}
@@ -138,7 +166,7 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
             raise Undecidable(
                 row.perhaps[0], "an update does not determine which of several rows with its key it changes"
             )
-        if (first := row.images[0]).partial:
+        if (first := row.images[0]).partial and not first.may_stay_null:
             raise Undecidable(
                 first, "an update lacks columns, and the former values of its row are not known"
             )

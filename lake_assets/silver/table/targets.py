@@ -63,6 +63,8 @@ class Target:
     """Whether some of its files may have before images."""
     may_be_partial: bool = False
     """Whether updates in some of its files may lack columns, which `_unsupplied` names."""
+    kept_when_null: frozenset[str] = frozenset()
+    """The columns of `kept_when_null` in any of its contracts, by their present names."""
     salt: SecretStr | None = None
     """The salt of columns with `mask: hash`."""
     tracked: Tracked = UNTRACKED
@@ -124,8 +126,16 @@ class Target:
             dms=newest.dms,
             kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
             before_images=any(dms.before_image_prefix is not None for dms in settings),
-            may_be_partial=any(v.contract.dms.csv_no_sup_value is not None for v in contracts.versions),
+            may_be_partial=any(v.contract.has_partial_updates for v in contracts.versions),
+            kept_when_null=self._kept_when_null(contracts),
         )
+
+    def _kept_when_null(self, contracts: Contracts) -> frozenset[str]:
+        found: set[str] = set()
+        for version in contracts.versions:
+            today = contracts.names_today(version.number, drops=self.schema_changes.dropped == "drop")
+            found |= {today[name] for name in version.contract.kept_when_null if name in today}
+        return frozenset(found)
 
     def created_with(self, contracts: Contracts) -> tuple[Column, ...]:
         """The columns with which the table is created: its first contract's, so that a table that is created again gets
@@ -135,6 +145,11 @@ class Target:
     @property
     def key(self) -> tuple[str, ...]:
         return self.config.primary_key
+
+    @property
+    def may_stay_null(self) -> frozenset[str]:
+        """Columns that are NULL if an update lacks them and no former value is known."""
+        return self.kept_when_null - {column.name for column in self.config.columns if column.required}
 
     @property
     def has_number_key(self) -> bool:

@@ -186,7 +186,8 @@ class Bench:
         """The oracle's rows for the files in the bucket, in comparable form."""
         files, columns = self.files(table), self.columns(table)
         if shape == "current":
-            return self.as_silver(table, oracle.current(files, columns, self.key(table)))
+            kept = self.tables[table].get("kept_when_null", ())
+            return self.as_silver(table, oracle.current(files, columns, self.key(table), kept))
         return self.as_silver(table, getattr(oracle, shape)(files, columns))
 
     def as_silver(self, table: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:

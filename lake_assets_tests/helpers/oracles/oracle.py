@@ -14,20 +14,29 @@ Rows = list[dict[str, Any]]
 """In no particular order."""
 
 
-def current(files: Iterable[DmsFile], columns: Sequence[str], key: Sequence[str]) -> Rows:
-    """The rows of a table that has a key. `files` are the bucket's content: of a reload, its own LOAD files only."""
+def current(
+    files: Iterable[DmsFile], columns: Sequence[str], key: Sequence[str], kept: Sequence[str] = ()
+) -> Rows:
+    """The rows of a table that has a key. `files` are the bucket's content: of a reload, its own LOAD files only.
+    `kept`: columns in which a NULL of an update says nothing."""
     table: dict[tuple[Any, ...], dict[str, Any]] = {}
     for change in changes(files):
         now = tuple(change[name] for name in key)
         if change.get("Op", "I") == "D":
             table.pop(now, None)
             continue
+        row = {name: change.get(name) for name in columns}
         if change.get("Op", "I") == "U":
             before = tuple(change.get(f"BI_{name}") for name in key)
-            if any(value is not None for value in before):
-                table.pop(tuple(b if b is not None else n for b, n in zip(before, now, strict=True)), None)
-        table[now] = {name: change.get(name) for name in columns}
+            was = tuple(b if b is not None else n for b, n in zip(before, now, strict=True))
+            row = with_kept(row, table.pop(was, None) or table.get(now), kept)
+        table[now] = row
     return list(table.values())
+
+
+def with_kept(row: dict[str, Any], before: Row | None, kept: Sequence[str]) -> dict[str, Any]:
+    """The row after an update, in which a NULL of the columns `kept` stands for the value of the row before."""
+    return row | {name: (before or {}).get(name) for name in kept if row[name] is None}
 
 
 def full_row(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:

@@ -149,3 +149,38 @@ def test_an_insert_after_the_row_that_the_load_has_read_is_deleted_stays() -> No
     found = steps([("I", 1)], [("I", 1), ("D", 1), ("I", 1)])
     found[1] = replace(found[1], loaded=True)
     assert rows(survivors(found)) == {1: [4]}
+
+
+def kept(found: Sequence[Step], *, may_stay_null: bool = True) -> list[Step]:
+    """The steps, with partial images that lack only columns of `kept_when_null`."""
+    return [replace(step, kept=step.partial, may_stay_null=step.partial and may_stay_null) for step in found]
+
+
+@pytest.mark.parametrize("may_stay_null", [False, True])
+def test_a_row_that_moved_while_the_load_ran_has_the_values_that_the_load_has_read(
+    may_stay_null: bool,
+) -> None:
+    """Unless another row had the key then, and left it in the same transaction."""
+    moved = kept(steps([("I", 2)], [("PM", 1, 2)], [("PU", 2)]), may_stay_null=may_stay_null)
+    assert rows(survivors(moved)) == {2: [1, 2, 3]}
+    swapped = kept(steps([("I", 2)], [("PM", 1, 2), ("M", 2, 3)]), may_stay_null=may_stay_null)
+    if may_stay_null:
+        assert rows(survivors(swapped)) == {2: [2], 3: [3]}
+    else:
+        with pytest.raises(Undecidable, match="lacks columns"):
+            survivors(swapped)
+
+
+def test_a_partial_image_of_an_unknown_row() -> None:
+    told = steps([], [("PU", 1)])
+    with pytest.raises(Undecidable, match="lacks columns"):
+        survivors(told)
+    assert rows(survivors(kept(told))) == {1: [1]}
+
+
+def test_a_row_that_is_updated_again_and_again_is_followed_in_little_memory() -> None:
+    """Of the updates that lack the same columns, the last one counts."""
+    told = steps([("I", 1)], *([("PU", 1)] for _ in range(2_000)))
+    lacking = [frozenset({"a", "b"}), frozenset({"a", "b"}), frozenset({"a"})]
+    told = [replace(step, lacks=lacking[step.row % 3] if step.partial else frozenset()) for step in told]
+    assert rows(survivors(told)) == {1: [1, 2000, 2001]}

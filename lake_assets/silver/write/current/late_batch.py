@@ -17,7 +17,8 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
-from lake_assets.silver.changes.key_moves import settled
+from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.key_moves import settled, with_destinations
 from lake_assets.silver.changes.key_states import Counts, counted, keys_of, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
@@ -43,6 +44,9 @@ def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Co
         basis = _basis(reader, reading)
         affected = keys_of(delta, context.target, counts.keys)
         again = reader.read_with_own(basis.files)
+        if context.target.may_be_partial:
+            every = events(again.good, context.target.key, before_images=context.target.before_images)
+            affected = with_destinations(context.target, every, affected)
         done, found = counted(context.target, state_of(context.target, again.good, only=affected), again)
         again.figures()
         if found.doubtful:
