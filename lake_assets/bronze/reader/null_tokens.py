@@ -4,14 +4,17 @@ Here: the endpoint's null token and its marker for values that were not supplied
 (`text_rows.py`, `strict_rows.py`, `transaction_rows.py`), their types (`typed_rows.py`). DataFrame API only.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout
 from lake_assets.bronze.reader.text_rows import PLACE, field_names
 from lake_assets.bronze.reader.wide_rows import array_of, is_wide, texts_of, unpacked
-from lake_assets.config import DmsSettings, TableConfig
-from lake_assets.spark.sql import quoted
+from lake_assets.config import Column as ColumnConfig
+from lake_assets.config import DmsSettings, Mode, TableConfig
+from lake_assets.spark.sql import Sql, quoted, sql
 
 
 def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
@@ -52,3 +55,25 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
         beside.append(F.array_compact(F.array(*marked)).alias("_unsupplied"))
     known = (known_of(text).alias(field) for text, field in zip(columns, fields, strict=True))
     return rows.select(*known, *beside)
+
+
+def unsupplied(nulls: Mapping[str, Column], *, is_marked: bool) -> Column:
+    """`_unsupplied`: the columns with the marker (`is_marked`: the rows have them), and in an update the columns of
+    kept_when_null without a value. `nulls`: by column, whether the file has none."""
+    nothing = F.array().cast("array<string>")
+    lacking = F.array_compact(F.array(*(F.when(null, F.lit(name)) for name, null in nulls.items())))
+    marked = F.col("_unsupplied") if is_marked else nothing
+    kept = F.coalesce(F.when(F.col("_op") == "U", lacking), nothing)
+    return (F.array_union(marked, kept) if nulls else marked).alias("_unsupplied")
+
+
+def with_empty_value(text: Sql, column: ColumnConfig, table: TableConfig, dms: DmsSettings) -> Sql:
+    """Where NULL is written as an empty field, the empty field of a required column of text or bytes is an empty
+    value."""
+    if dms.csv_null_value != "" or not column.required or column.type not in MAY_BE_EMPTY:
+        return text
+    is_matched = table.mode is Mode.FULL_ROW or column.name in table.primary_key
+    binds = sql("true") if is_matched else sql("_op != 'D'")
+    if column.name in table.kept_when_null:
+        binds = sql("_op NOT IN ('D', 'U')")
+    return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)

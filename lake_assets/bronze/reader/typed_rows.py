@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.casts import utc_wall_clock
+from lake_assets.bronze.reader.null_tokens import unsupplied, with_empty_value
 from lake_assets.bronze.reader.parquet_types import from_parquet
 from lake_assets.bronze.reader.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import REDACTED, DmsSettings, Mode, TableConfig
@@ -170,7 +171,12 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     """The rows with the columns that the images need; by column its typed value; and the faults of values that do not
     fit."""
     columns, text = file.table.columns, file.types is None
-    values = {c.name: _with_empty_value(file, c) if text else file.fields[c.name] for c in columns}
+    values = {
+        c.name: with_empty_value(file.fields[c.name], c, file.table, file.dms)
+        if text
+        else file.fields[c.name]
+        for c in columns
+    }
     images: dict[str, Sql | Column] = {**values}
     # A text column of a text file needs no conversion.
     read = [c for c in columns if not text or c.type != "string"]
@@ -324,15 +330,9 @@ def _shown(fault: Column, value: Column) -> Column:
 
 
 def _unsupplied(file: _File) -> Column:
-    """`_unsupplied`: columns with the marker, and in an update those of kept_when_null without a value."""
-    marked = F.col("_unsupplied") if file.is_marked else F.array().cast("array<string>")
     kept = [c.name for c in file.table.columns if c.name in file.table.kept_when_null]
-    lacking = (
-        F.when(file.at(name).isNull() if name in file.written else F.lit(True), F.lit(name)) for name in kept
-    )
-    null = F.when(F.col("_op") == "U", F.array_compact(F.array(*lacking)))
-    found = F.array_union(marked, F.coalesce(null, F.array().cast("array<string>"))) if kept else marked
-    return found.alias("_unsupplied")
+    nulls = {name: file.at(name).isNull() if name in file.written else F.lit(True) for name in kept}
+    return unsupplied(nulls, is_marked=file.is_marked)
 
 
 def _operation(file: _File) -> Column:
@@ -358,18 +358,6 @@ def _before_images(file: _File) -> dict[str, Column]:
         name: F.when(any_written if column.type in MAY_BE_EMPTY else value != "", value)
         for name, (value, column) in found.items()
     }
-
-
-def _with_empty_value(file: _File, column: ColumnConfig) -> Sql:
-    """Where NULL is written as an empty field, the empty field of a required column of text or bytes is an empty
-    value."""
-    text = file.fields[column.name]
-    if file.dms.csv_null_value != "" or not column.required or column.type not in MAY_BE_EMPTY:
-        return text
-    binds = sql("true") if _is_matched(file.table, column) else sql("_op != 'D'")
-    if column.name in file.table.kept_when_null:
-        binds = sql("_op NOT IN ('D', 'U')")
-    return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)
 
 
 def _unknown_operation(file: _File) -> Fault:
