@@ -6,7 +6,7 @@ Here: streams of text files, strict gzip. Not here: what the text contains (`ins
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from lake_assets.errors import LakeError
 from lake_assets.storage.object_store import ObjectStore, StoreError
@@ -24,14 +24,20 @@ def refuse_machine_fault(key: str, error: BaseException) -> None:
         ) from error
 
 
+class Digest(Protocol):
+    """Identifies what it has been given piece by piece."""
+
+    def add(self, piece: bytes, /) -> None: ...
+
+
 class ContentDigest:
     """Identifies a content, whatever the object's ETag, encryption or compression."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
 
-    def add(self, chunk: bytes) -> None:
-        self._hash.update(chunk)
+    def add(self, piece: bytes) -> None:
+        self._hash.update(piece)
 
     @property
     def hex(self) -> str:
@@ -117,7 +123,7 @@ def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
         raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")
 
 
-def digested(content: Iterator[bytes], digest: ContentDigest) -> Iterator[bytes]:
+def digested(content: Iterator[bytes], digest: Digest) -> Iterator[bytes]:
     """The content, each piece added to the digest."""
     for chunk in content:
         digest.add(chunk)

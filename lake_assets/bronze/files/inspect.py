@@ -30,6 +30,7 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.json_lines import has_long_name, json_lines, json_members
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import INT96
+from lake_assets.bronze.files.row_digest import CsvDigest, JsonDigest, LineDigest, parquet_rows
 from lake_assets.bronze.files.unsupported import UnsupportedFile, arrow_lacks
 from lake_assets.config import DmsSettings
 from lake_assets.local_times import instants
@@ -68,12 +69,24 @@ def inspect_file(
     """Reads the file once. `with_content`: also computes the digest that identifies it. Raises UnreadableFile for bad
     content, UnsupportedFile for an encrypted footer, StoreError if it cannot be fetched."""
     if file.format == "parquet":
-        return _inspect_parquet(store, file.key, dms)
-    digest = ContentDigest()
+        return _inspect_parquet(store, file, dms)
+    digest = _digest(file, dms)
     content = chunks(store, file.key, file.compression)
     pieces = _text_of(file.key, digested(content, digest) if with_content else content)
     found = _inspect_json(pieces, dms) if file.format == "json" else _inspect_csv(store, pieces, file, dms)
     return replace(found, content=digest.hex) if with_content else found
+
+
+def _is_known_by_rows(file: NamedFile, dms: DmsSettings) -> bool:
+    """Whether the content of a file is its rows, in any order: of a full-load part whose rows have no times of their
+    own, nothing else shows whether it is the same load."""
+    return file.kind is FileKind.LOAD and dms.timestamp_column_name is None
+
+
+def _digest(file: NamedFile, dms: DmsSettings) -> ContentDigest | LineDigest:
+    if not _is_known_by_rows(file, dms):
+        return ContentDigest()
+    return JsonDigest() if file.format == "json" else CsvDigest(CsvDialect.of(dms))
 
 
 def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection | None:
@@ -237,17 +250,30 @@ def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | No
         return None
 
 
-def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInspection:
+def _inspect_parquet(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     # Read whole, because the footer alone does not identify the content.
     digest = ContentDigest()
     with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
-        for chunk in digested(chunks(store, key, "none"), digest):
+        for chunk in digested(chunks(store, file.key, "none"), digest):
             stream.write(chunk)
         is_small = stream.tell() <= LARGEST_IN_MEMORY
         stream.seek(0)
         # Arrow takes several times as long to read a Python stream.
         content = pa.BufferReader(stream.read()) if is_small else stream
-        return replace(_parquet_facts(key, cast(BinaryIO, content), dms), content=digest.hex)
+        found = _parquet_facts(file.key, cast(BinaryIO, content), dms)
+        rows = None
+        if _is_known_by_rows(file, dms):
+            content.seek(0)
+            rows = _parquet_rows(cast(BinaryIO, content))
+        return replace(found, content=rows or digest.hex)
+
+
+def _parquet_rows(stream: BinaryIO) -> str | None:
+    try:
+        with pq.ParquetFile(stream) as parquet:
+            return parquet_rows(parquet)
+    except (pa.ArrowException, OSError, ValueError):
+        return None  # the reader reports what is wrong with it
 
 
 def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:

@@ -26,7 +26,8 @@ class FileInspection:
     """Why the file needs the strict reader (see `csv_structure.py` and `json_lines.py`); None for Parquet, for text
     that can be read in one way only, and for files that an earlier release logged."""
     content: str | None = None
-    """Digest of the decompressed bytes; None for a file that was not read whole."""
+    """Digest of the decompressed bytes, or, of a full-load part whose rows have no times, of its rows in any order (see
+    `row_digest.py`); None for a file that was not read whole."""
     one_stamp: bool | None = None
     """Whether the first rows of the file have the same value in the timestamp column. None where that is unknown: for
     JSON lines, for a single row, for a text that was not read whole."""

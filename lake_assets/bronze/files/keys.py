@@ -248,6 +248,11 @@ def name_of(key: str) -> str:
     return key.rpartition("/")[2].partition(".")[0]
 
 
+def place_of(key: str) -> str:
+    """A key without its extensions: DMS writes one object there, and names it by its format and compression."""
+    return f"{key.rpartition('/')[0]}/{name_of(key)}"
+
+
 def same_name(key: str, other: str) -> bool:
     """Whether two keys have the same name, apart from their folders and extensions."""
     return name_of(key) == name_of(other)

@@ -26,12 +26,14 @@ each table use its own rows only. The shares are logged together, and a new vers
 tables at once.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from operator import attrgetter
 
-from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, place_of
 from lake_assets.bronze.log.epochs import (
     File,
     epoch_start,
@@ -46,6 +48,46 @@ from lake_assets.config import table_text
 
 _by_table_and_key = attrgetter("schema", "table", "key")
 _by_flush_time = attrgetter("flush_time", "key", "schema", "table")
+
+
+_COPIED = tuple(field.name for field in fields(NewFile))
+
+
+def new_records(
+    found: Collection[NewFile],
+    known: Known,
+    history: Iterable[LoggedFile],
+    *,
+    source: str,
+    head: int,
+    based_on: int,
+    now: datetime,
+    listed: Collection[str] | None = None,
+    absent: Collection[str] = (),
+) -> list[LoggedFile]:
+    """The records to append to the log above the offset `head`, logged `now` (UTC). `known` and `history`: the source's
+    records so far; the others are those of `admit`."""
+    records: list[LoggedFile] = []
+    earlier = list(history) if len(groups := _rounds(found, known)) > 1 else []
+    for files in groups:
+        upto = based_on
+        if records:
+            known, upto = Known.of([*earlier, *records]), records[-1].offset
+        # An object that was overwritten has its former content no more.
+        overwritten = {file.key for file in found if known.is_overwritten(file)}
+        admitted = admit(files, known, upto, listed, {*absent, *overwritten})
+        first = head + len(records) + 1
+        records += [
+            LoggedFile(
+                offset=offset,
+                source=source,
+                epoch=epoch,
+                logged_at=now,
+                **{name: getattr(file, name) for name in _COPIED},
+            )
+            for offset, (file, epoch) in enumerate(admitted, start=first)
+        ]
+    return records
 
 
 def admit(
@@ -65,9 +107,10 @@ def admit(
     # A file found twice is one file.
     current = (file for file in found if _is_current(file, known, based_on))
     distinct = list({(file.key, file.version, file.stream): file for file in current}.values())
+    distinct = [file for file in distinct if not known.is_beside(file, absent)]
     copies = _copies(distinct, known, absent)
-    kept = {(file.key, file.version) for file, _ in copies} | known.doubled(distinct, absent)
-    candidates = [file for file in distinct if (file.key, file.version) not in kept]
+    copied = {(file.key, file.version) for file, _ in copies}
+    candidates = [file for file in distinct if (file.key, file.version) not in copied]
     vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
     changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
@@ -104,6 +147,21 @@ def admit(
     return admitted
 
 
+def _rounds(found: Iterable[NewFile], known: Known) -> list[list[NewFile]]:
+    """The files in groups to be admitted one after the other, each with at most one object in each place: first the one
+    with the content that the file has, then the others in the order in which they were written."""
+    places: dict[str, dict[str, list[NewFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in sorted(found, key=lambda file: (not known.has_now(file), *_written(file))):
+        places[place_of(file.key)][file.key].append(file)
+    levels = zip_longest(*(objects.values() for objects in places.values()), fillvalue=())
+    return [[file for files in level for file in files] for level in levels]
+
+
+def _written(file: NewFile) -> tuple[datetime, datetime, str]:
+    transferred, key = _transferred(file)
+    return transferred, file.last_modified, key
+
+
 def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:
     """The files whose content the log has already, as copies of a record, each with that record's epoch."""
     repeated = [(file, known.repeated(file, absent)) for file in sorted(files, key=_by_table_and_key)]
@@ -122,8 +180,10 @@ def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
     if file.kind is FileKind.VANISHED:
         records = known.living(*file.stream)
         return bool(records) and records[-1].offset <= based_on and records[-1].kind is not FileKind.VANISHED
-    newest = known.newest.get(file.key)
-    return newest is None or newest.offset <= based_on
+    return all(
+        record is None or record.offset <= based_on
+        for record in (known.newest.get(file.key), known.former(file))
+    )
 
 
 def _has_new_content(file: NewFile, known: Known) -> bool:
@@ -131,33 +191,35 @@ def _has_new_content(file: NewFile, known: Known) -> bool:
 
 
 def _is_never_seen(file: NewFile, known: Known) -> bool:
-    newest = known.newest.get(file.key)
-    return newest is None or known.has_vanished(newest)
+    return known.former(file) is None
 
 
 def _is_rewritten(file: NewFile, known: Known) -> bool:
-    newest = known.newest.get(file.key)
-    if newest is None or known.has_vanished(newest):
+    if _is_never_seen(file, known):
         return False
+    newest = known.newest.get(file.key)
+    if newest is None:
+        return True  # the file had another key, or has left this one
     if newest.version == file.version:
         # The table was configured after the transaction file had been found unreadable.
-        return file.format == TRANSACTIONS and table_text(*file.stream) not in known.shares[file.key]
+        return (
+            file.format == TRANSACTIONS and table_text(*file.stream) not in known.shares[place_of(file.key)]
+        )
     # Earlier content: restored if it was written after the newest record, otherwise a repeated listing.
     return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
 
 
 def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
     """Whether a part of the previous load with unchanged bytes belongs to the reload."""
-    newest, epoch = known.newest[file.key], _open_epoch(file, known, opened)
-    stamped = file.first_commit_ts is not None
-    return newest.version == file.version and may_be_reloaded(
-        newest, file.last_modified, epoch, stamped=stamped
-    )
+    newest, epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
+    if newest is None or newest.version != file.version:
+        return False
+    return may_be_reloaded(newest, file.last_modified, epoch, stamped=file.first_commit_ts is not None)
 
 
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
     """The epoch of a LOAD file that was rewritten."""
-    newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
+    newest, open_epoch = known.former(file), _open_epoch(file, known, opened)
     if newest is not None and _is_no_later_transfer(file, newest):
         return newest.epoch
     opens = newest is not None and newest.epoch == open_epoch and not _was_moved_to_reload(newest, known)
@@ -229,9 +291,9 @@ def _moved_to_reload(
     for table in {file.stream for file, _ in entering} - set(gone):
         own = [(file, epoch) for file, epoch in entering if file.stream == table]
         again = [
-            (known.newest[f.key], f, epoch) for f, epoch in own if _is_transferred_again(f, epoch, known)
+            (old, f, epoch) for f, epoch in own if (old := _former_transfer(f, epoch, known)) is not None
         ]
-        loads = [r for r in known.living(*table) if r.kind is FileKind.LOAD and known.newest[r.key] is r]
+        loads = [r for r in known.living(*table) if r.kind is FileKind.LOAD and known.newest.get(r.key) is r]
         for epoch in {epoch for _, _, epoch in again}:
             former = [old for old, _, of in again if of == epoch]
             begun = min(_transferred(new)[0] for _, new, of in again if of == epoch)
@@ -243,24 +305,22 @@ def _moved_to_reload(
             keys = {file.key for file, _ in own}
             late = [r for r in loads if r.epoch == epoch - 1 and r.key not in keys]
             parts = [
-                replace(
-                    NewFile(**{field.name: getattr(r, field.name) for field in fields(NewFile)}), copy_of=None
-                )
-                for r in late
+                replace(NewFile(**{name: getattr(r, name) for name in _COPIED}), copy_of=None) for r in late
             ]
             parts += [file for file, of in own if of == epoch - 1]
             found |= {part: epoch for part in parts if _is_later(part, former, begun, end)}
     return list(found.items())
 
 
-def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:
-    """Whether the file is a later transfer of a known key, rather than old content that was restored."""
-    old = known.newest.get(file.key)
-    if old is None or old.epoch >= epoch or known.has_vanished(old):
-        return False
+def _former_transfer(file: NewFile, epoch: int, known: Known) -> LoggedFile | None:
+    """The record of the file's former transfer; None unless the file is a later one, rather than old content that was
+    restored."""
+    old = known.former(file)
+    if old is None or old.epoch >= epoch:
+        return None
     if file.first_commit_ts is None or old.first_commit_ts is None:
-        return False
-    return file.first_commit_ts > old.first_commit_ts
+        return None
+    return old if file.first_commit_ts > old.first_commit_ts else None
 
 
 def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:

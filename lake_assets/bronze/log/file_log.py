@@ -12,7 +12,7 @@ no retries, and this module's own retries read the log first.
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import RLock
 from typing import TypeVar
@@ -25,9 +25,8 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.files.keys import TRANSACTIONS
-from lake_assets.bronze.log.admission import admit
+from lake_assets.bronze.log.admission import new_records
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
-from lake_assets.bronze.log.known import content_of
 from lake_assets.bronze.log.log_record import (
     LOG_SCHEMA,
     LoggedFile,
@@ -49,7 +48,6 @@ from lake_assets.storage.stored_object import NotLogged
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
 
 TABLE = f"{NAMESPACE}.bronze_files"
-_COPIED = tuple(field.name for field in fields(NewFile))
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
@@ -173,17 +171,16 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).newest)
 
-    def repeated(self, source: str, files: Iterable[NewFile]) -> set[str]:
-        """Keys of other objects with the content and name of one of these files: the files may have been moved from
-        there."""
+    def elsewhere(self, source: str, files: Iterable[NewFile]) -> set[str]:
+        """The keys of other objects that have, or may have, the content of one of these files: the files may have taken
+        their place."""
         with self._lock:
             self._refresh()
-            known = self._view.known(source).contents
-        same = ((file.key, known.get(content_of(file))) for file in files if file.content is not None)
-        return {record.key for key, record in same if record is not None and record.key != key}
+            known = self._view.known(source)
+            return {key for file in files for key in known.elsewhere(file)}
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
-        """By key of a transaction file and by stream, the records of the file's newest version."""
+        """By place of a transaction file and by stream, the records of the file's newest version."""
         with self._lock:
             self._refresh()
             return dict(self._view.known(source).shares)
@@ -214,18 +211,18 @@ class FileLog:
             return []
 
         def propose() -> list[LoggedFile]:
-            now = self._clock().astimezone(UTC)
-            admitted = admit(new, self._view.known(source), seen, listed, absent)
-            return [
-                LoggedFile(
-                    offset=offset,
-                    source=source,
-                    epoch=epoch,
-                    logged_at=now,
-                    **{name: getattr(file, name) for name in _COPIED},
-                )
-                for offset, (file, epoch) in enumerate(admitted, start=self._view.head + 1)
-            ]
+            view = self._view
+            return new_records(
+                new,
+                view.known(source),
+                view.of(source),
+                source=source,
+                head=view.head,
+                based_on=seen,
+                now=self._clock().astimezone(UTC),
+                listed=listed,
+                absent=absent,
+            )
 
         with self._lock:
             # Read before the retries: what a competing process logs from now on was not in the listing.

@@ -4,22 +4,20 @@ Here: records by key, by content and by table. Not here: which files are logged 
 (`log_view.py`).
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from operator import attrgetter
 
-from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of, place_of
+from lake_assets.bronze.log.copies import Chain, Chains
 from lake_assets.bronze.log.epochs import File
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.config import table_text
 
 FIRST_EPOCH = 1
-MOVED = "moved"
-"""The version of a key whose content has moved to another key: no object has this version."""
-
-_by_key = attrgetter("key")
-
+_offset = attrgetter("offset")
 
 Content = tuple[str, str, str, str | None]
 
@@ -29,31 +27,26 @@ def content_of(file: File) -> Content:
     return *file.stream, name_of(file.key), file.content
 
 
-def _place(file: File) -> str:
-    """The key without its extension."""
-    return file.key.partition(".")[0]
-
-
 @dataclass(slots=True)
 class Known:
     """The log's records of one source."""
 
     newest: dict[str, LoggedFile] = field(default_factory=dict)
-    """By key, the record with the highest offset."""
+    """By key, the record with the highest offset, of the objects that the bucket has as far as the log shows."""
     superseded: set[tuple[str, str]] = field(default_factory=set)
     """(key, version) of all earlier versions."""
     open_epochs: dict[tuple[str, str], int] = field(default_factory=dict)
     """By stream."""
     shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
-    """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+    """By place of a transaction file and by `schema.table`, the records of the file's newest version."""
     vanished: dict[tuple[str, str], int] = field(default_factory=dict)
     """By stream, the offset of the newest record of vanished files: all files before it are gone."""
     tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
     """By stream, its records by offset."""
     contents: dict[Content, LoggedFile] = field(default_factory=dict)
     """By `content_of`, the newest record."""
-    places: dict[int, str] = field(default_factory=dict)
-    """By offset of a record that is not a copy, the key under which its content was last logged."""
+    chains: dict[tuple[str, str], Chains] = field(default_factory=lambda: defaultdict(Chains))
+    """By stream, the objects that each of its files has been."""
 
     @classmethod
     def of(cls, records: Iterable[LoggedFile]) -> "Known":
@@ -70,88 +63,133 @@ class Known:
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset
             self.open_epochs[table] = record.epoch + 1
+            self.chains[table].add(record, None)
+        if record.kind is FileKind.VANISHED or record.retry:
             return
-        before = self.newest.get(record.key)
-        if before is not None and before.version != record.version:
-            self.superseded.add((before.key, before.version))
-            self.shares.pop(record.key, None)
         self._place(record)
-        self.newest[record.key] = record
         if record.format == TRANSACTIONS:
-            # A new dict, because a running scan may be reading the old one.
-            self.shares[record.key] = {**self.shares.get(record.key, {}), table_text(*table): record}
-        self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
+            self._share(record)
+        elif record.content is not None:
+            self.contents[content_of(record)] = record
+        if self._is_withdrawal(record):
+            self.open_epochs[table] = record.epoch
+        else:
+            self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
+
+    def _is_withdrawal(self, record: LoggedFile) -> bool:
+        """Whether a full-load part was logged again with an earlier load: the user has said that it is no reload."""
+        if record.kind is not FileKind.LOAD or record.copy_of is not None:
+            return False
+        chain = self._chain_of(record)
+        return chain is not None and any(one.epoch > record.epoch for one in chain.now.records)
 
     def _place(self, record: LoggedFile) -> None:
-        if record.retry:
-            return
-        original = record.copy_of or record.offset
-        if record.content is not None and record.format != TRANSACTIONS:
-            self.contents[content_of(record)] = record
-        before = self.places.get(original)
-        self.places[original] = record.key
-        if before is not None and before != record.key and self.newest[before].content == record.content:
-            # Content that is restored under the old key is a new version.
-            self.newest[before] = replace(self.newest[before], version=MOVED, size=-1)
+        """Notes the object as its file's, and that the object which had the content before has it no more."""
+        chains, copied = self.chains[record.stream], self._copied(record)
+        concerned = {chains.at(record.key), chains.of(copied) if copied is not None else None}
+        before = [(other, other.now.at.key) for other in concerned if other is not None]
+        chain = chains.add(record, copied)
+        if chain is not None:
+            for other, key in before:
+                if (other is chain or other.taken_by is chain) and key != chain.now.at.key:
+                    self._supersede(key)
+        if chain is None or chain.now.at.key == record.key:
+            self._supersede(record.key, unless=record.version)
+            self.newest[record.key] = record
+
+    def _supersede(self, key: str, unless: str | None = None) -> None:
+        before = self.newest.get(key)
+        if before is not None and before.version != unless:
+            self.superseded.add((key, before.version))
+            del self.newest[key]
+
+    def _share(self, record: LoggedFile) -> None:
+        place, version = place_of(record.key), (record.key, record.version)
+        held = self.shares.get(place, {})
+        same = {table: share for table, share in held.items() if (share.key, share.version) == version}
+        # A new dict, because a running scan may be reading the old one.
+        self.shares[place] = {**same, table_text(*record.stream): record}
+
+    def _copied(self, record: LoggedFile) -> LoggedFile | None:
+        """The record that a copy repeats."""
+        if record.copy_of is None:
+            return None
+        records = self.tables[record.stream]
+        at = bisect_left(records, record.copy_of, key=_offset)
+        return records[at] if records[at].offset == record.copy_of else None
 
     def holds(self, file: LoggedFile) -> bool:
         """Whether the record's content is still in the bucket, as far as the log shows."""
-        now = self.newest[self.places.get(file.copy_of or file.offset, file.key)]
-        same = file.content is not None and file.content == now.content
-        return same or file.version == now.version
+        chain = self._chain_of(file) or self._living(file)  # a request is in no chain
+        return chain is not None and chain.taken_by is None and chain.now.is_of(file)
+
+    def former(self, file: NewFile) -> LoggedFile | None:
+        """The newest record of the file to which an object belongs by its key; None for a new file."""
+        chain, record = self._living(file), self.newest.get(file.key)
+        if chain is not None:
+            record = chain.now.newest
+        return None if record is None or self.has_vanished(record) else record
+
+    def has_now(self, file: NewFile) -> bool:
+        """Whether an object has the content that its file has, as far as the log shows."""
+        chain = self._living(file)
+        return chain is not None and chain.now.is_of(file)
+
+    def is_overwritten(self, file: NewFile) -> bool:
+        """Whether an object had its file's content, and has another one now."""
+        chain = self._living(file)
+        return chain is not None and chain.now.at.key == file.key and not chain.now.is_of(file)
 
     def repeated(self, file: NewFile, absent: Collection[str]) -> LoggedFile | None:
-        """The newest record with the same content as the file, or None. Under another key, equal content is a move only
-        if the name without folder and extension is the same, and the former object is gone or has other content now:
-        two changes without a timestamp may be equal, and so may two parts of a full load."""
+        """The record of the object whose content the file has, or None. In another folder, equal content is a move only
+        if the name is the same, and the former object is gone: two changes without a timestamp may be equal, and so may
+        two parts of a full load."""
         if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
             return None
-        if self._is_back(file, absent):
-            return None
-        own, other = self.newest.get(file.key), self.contents.get(content_of(file))
-        if own is not None and not self.has_vanished(own):
-            if own.content == file.content:
-                return own if own.version != file.version else None
-            # A compressed file may replace an older copy, and a moved one a former file of its name.
-            if other is None or other.key == file.key:
-                return None
-            if _place(other) != _place(file) and other.key not in absent:
-                return None
+        chain, other = self._living(file), self.contents.get(content_of(file))
+        if chain is not None and chain.now.is_of(file):
+            at = chain.now.at
+            return at if (at.key, at.version) != (file.key, file.version) else None
         if other is None or self.has_vanished(other):
             return None
-        if self.newest[other.key] is other:
-            return other if other.key in absent else None
-        # A reload without timestamps may have the same rows as an earlier load.
-        return other if file.kind is FileKind.CDC or file.first_commit_ts is not None else None
+        its_chain = self._chain_of(other)
+        if its_chain is not None and its_chain.now.is_of(other):
+            return its_chain.now.at if its_chain.now.at.key in absent else None
+        # A former content of another file. A reload without timestamps may have the same rows as an earlier load.
+        is_copy = file.kind is FileKind.CDC or file.first_commit_ts is not None
+        return other if chain is None and is_copy else None
 
-    def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
-        """(key, version) of duplicate objects. An object is a duplicate in three cases. Another object has the same
-        content, folder and name, with another extension. Or the file is a full-load part that another folder has too:
-        its rows have different timestamps, so DMS transferred them only once. Or the content was moved, and the former
-        key has it again. A duplicate becomes a copy once the other object is gone."""
-        there = {(_place(f), f.content): f.key for f in sorted(files, key=_by_key, reverse=True)}
-        found = set()
-        for file in files:
-            if self._is_back(file, absent):
-                found.add((file.key, file.version))
-            if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
-                continue
-            other = self.contents.get(content_of(file))
-            known = other is not None and other.key not in absent and self.newest[other.key] is other
-            beside = known and other is not None and _place(other) == _place(file)
-            twice = known and file.kind is FileKind.LOAD and file.one_stamp is False
-            if beside or twice or there[_place(file), file.content] != file.key:
-                found.add((file.key, file.version))
-        return found
+    def is_beside(self, file: NewFile, absent: Collection[str]) -> bool:
+        """Whether an object is a duplicate: the object that has its file's content is there, and it has a content that
+        the file has, or had before. Or it is a full-load part that another folder has too: its rows have different
+        timestamps, so that DMS transferred them only once. A duplicate is logged once the other object is gone."""
+        chain = self._living(file)
+        if chain is not None:
+            at = chain.now.at
+            return at.key != file.key and at.key not in absent and chain.had(file)
+        other = self.contents.get(content_of(file)) if file.content is not None else None
+        if other is None or file.kind is not FileKind.LOAD or file.one_stamp is not False:
+            return False
+        its_chain = self._chain_of(other)
+        return its_chain is not None and its_chain.now.is_of(file) and its_chain.now.at.key not in absent
 
-    def _is_back(self, file: NewFile, absent: Collection[str]) -> bool:
-        """Whether content that was moved exists under its former key again, and still exists under its new key."""
-        own, other = self.newest.get(file.key), self.contents.get(content_of(file))
-        if own is None or other is None or own.version != MOVED or own.content != file.content:
-            return False
-        if other.key == file.key or other.key in absent:
-            return False
-        return self.newest[other.key].content == file.content
+    def elsewhere(self, file: NewFile) -> set[str]:
+        """The keys of other objects that have, or may have, the file's content: whether they are there decides what the
+        file is."""
+        other = self.contents.get(content_of(file)) if file.content is not None else None
+        chains = [self._living(file), self._chain_of(other) if other is not None else None]
+        return {chain.now.at.key for chain in chains if chain is not None} - {file.key}
+
+    def _living(self, file: NewFile) -> Chain | None:
+        """The chain of the file to which an object belongs by its key, unless it has vanished."""
+        chains = self.chains.get(file.stream)
+        chain = chains.at(file.key) if chains is not None else None
+        return chain if chain is not None and not chain.vanished else None
+
+    def _chain_of(self, record: LoggedFile) -> Chain | None:
+        original = self._copied(record) or record
+        chains = self.chains.get(record.stream)
+        return chains.of(original) if chains is not None else None
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record was logged before its table's files vanished."""

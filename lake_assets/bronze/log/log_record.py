@@ -55,7 +55,7 @@ class NewFile(FileInspection):
     """In a table with `folders`: the folders in its schema, or the names in a transaction file, whose rows these are;
     empty for the table's own. The log stores each of them as a table of its own."""
     copy_of: int | None = None
-    """Offset of the record with the same bytes: see `copies.py`. A copy changes no table."""
+    """Offset of the record with the same content: see `copies.py`. A copy changes no table."""
 
     @classmethod
     def of(
@@ -115,6 +115,17 @@ class LoggedFile(NewFile):
     """Not a new file: the quarantined rows of a known file are to be read again, by the contract of this offset."""
     moved_to: str | None = None
     """The key of the object that has the content now, if it differs from `key`. Not a column of the log."""
+    chain: int | None = None
+    """The offset of the file's first record, if the file has had several objects (see `copies.py`). Not a column of the
+    log."""
+    placed_at: int | None = None
+    """The offset of the record of the object that has the content now, if the file has had several objects. Not a
+    column of the log."""
+
+    @property
+    def file(self) -> int | str:
+        """What the records of one file have in common, whatever the names and contents of its objects."""
+        return self.key if self.chain is None else self.chain
 
     @property
     def path(self) -> str:
@@ -155,7 +166,9 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "one_stamp": (BooleanType(), False),
 }
 _FIELDS = tuple(_TYPES)
-assert {*_FIELDS, "moved_to", "partitions"} == {field.name for field in fields(LoggedFile)}
+assert {*_FIELDS, "moved_to", "chain", "placed_at", "partitions"} == {
+    field.name for field in fields(LoggedFile)
+}
 
 LOG_SCHEMA = Schema(
     *(

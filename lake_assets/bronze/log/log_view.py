@@ -46,6 +46,10 @@ class LogView:
     def known(self, source: str) -> Known:
         return self._known.get(source) or Known()
 
+    def of(self, source: str) -> Iterator[LoggedFile]:
+        """The records of a source, by offset."""
+        return (record for record in self._records if record.source == source)
+
     def between(self, after: int, upto: int | None) -> list[LoggedFile]:
         end = len(self._records) if upto is None else bisect_right(self._records, upto, key=_offset)
         return self._records[bisect_right(self._records, after, key=_offset) : end]

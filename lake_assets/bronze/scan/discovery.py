@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from lake_assets.bronze.files.content import UnreadableFile
+from lake_assets.bronze.files.first_times import earliest_time
 from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import inspect_file, inspect_large_file
 from lake_assets.bronze.files.inspection import FileInspection
@@ -20,12 +22,13 @@ from lake_assets.bronze.files.keys import (
     IgnoredKey,
     TransactionFile,
     UnknownKey,
+    place_of,
     same_name,
 )
 from lake_assets.bronze.files.unsupported import UnsupportedFile
 from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
-from lake_assets.bronze.log.known import MOVED, Known
+from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
@@ -101,7 +104,7 @@ def discover(
     listed = (listing or Listing(source, store)).scan(log, source_name, hints)
     scan.classify(listed.objects)
     found = scan.inspected(inspect_threads, inspect_budget_bytes)
-    absent = _absent(store, log.repeated(source_name, found), listed.keys)
+    absent = _absent(store, log.elsewhere(source_name, found), listed.keys)
     known = log.records(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
     vanished = scan.vanished(known, listed.keys or (), absent, removals)
     found += [vanished_record(table, scan.began) for table in vanished if table.certain]
@@ -122,7 +125,7 @@ def discover(
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class _Scan:
     """One scan of a location: what the keys mean, and the log as it was before the listing. Records that another
     process logs later may be newer than the listing."""
@@ -179,7 +182,7 @@ class _Scan:
             self._classify_data_file(obj, parsed)
 
     def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
-        held = self.shares.get(obj.key, {})
+        held = self.shares.get(place_of(obj.key), {})
         if unnamed := unnamed_tables(held, self.source):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
         if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, self.source):
@@ -211,16 +214,32 @@ class _Scan:
     ) -> list[NewFile] | UnknownKey:
         obj, file = candidate
         if isinstance(file, TransactionFile):
-            known = self.shares.get(obj.key, {})
+            known = self.shares.get(place_of(obj.key), {})
             return find_shares(obj, file, known, self.store, self.source)
         dms = self.source.settings(file.qualified_table, file.flush_time)
         seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
         if not isinstance(seen, NewFile):
             return seen or []
+        if obj.size <= budget:
+            seen = self._dated(seen, dms)
         if seen.format == "csv":
             table = self.source.tables.get(file.qualified_table)
             seen = replace(seen, columns=names_without_values(seen.columns, table))
         return [seen]
+
+    def _dated(self, file: NewFile, dms: DmsSettings) -> NewFile:
+        """A full-load part that was written again, with the earliest time of its rows: they may be in another order."""
+        known = self.newest.get(file.key)
+        again = file.version != known.version if known is not None else place_of(file.key) in self.places
+        if not again or file.kind is not FileKind.LOAD or file.first_commit_ts is None:
+            return file
+        first = earliest_time(self.store, file, dms)
+        return file if first is None else replace(file, first_commit_ts=first)
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """The places of the known files."""
+        return frozenset(place_of(key) for key in self.newest)
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:
         """Whether a table may have no file among all `keys`; cheap, because every scan calls it."""
@@ -317,13 +336,13 @@ def _is_unlogged(
     """Whether the next scan would log the object; reads the object where the listing does not decide. `absent`: known
     keys that were not listed."""
     newest = known.newest.get(obj.key)
-    if newest is not None and newest.version != MOVED and not known.has_vanished(newest):
+    if newest is not None and not known.has_vanished(newest):
         return not _is_known(obj, newest, known.vanished) and newest.version != store.version(obj)
     if isinstance(file, TransactionFile) or not any(same_name(key, obj.key) for key in known.newest):
         return True
     dms = source.settings(file.qualified_table, file.flush_time)
     seen = _inspected_file(obj, file, None, store, dms, INSPECT_BUDGET)
-    return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
+    return not isinstance(seen, NewFile) or not known.is_beside(seen, absent)
 
 
 def _any_left(store: ObjectStore, vanished: Vanished) -> bool:

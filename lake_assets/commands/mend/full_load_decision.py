@@ -6,9 +6,9 @@ Here: which parts, and the log records of the decision. Not here: why they are a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
-from lake_assets.bronze.files.keys import FileKind, same_name
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -17,11 +17,9 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
-from lake_assets.silver.plan.members import by_stream, living_files, newest_versions, table_epoch
+from lake_assets.silver.plan.members import by_stream, epoch_of, living_files, newest_versions
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
-
-BEFORE_ALL_CHANGES = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decide(
@@ -55,45 +53,55 @@ def decide(
         raise LakeError(
             f"{table}: no full-load file is ambiguous: it is known which full load each belongs to."
         )
-    epoch = ambiguity.parts[0].epoch
+    loads = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
+    if ambiguity.repeats:
+        return _decided_reload(table, log, loads, position.log_offset, reload=reload, began=began)
     if not reload:
-        return _logged_as_before(log, ambiguity, files)
-    former = [f for f in files if f.kind is FileKind.LOAD and f not in ambiguity.parts]
+        return _logged_as_before(log, ambiguity, loads)
+    former = [file for file in loads if file not in ambiguity.parts]
     return log.log_again(
         [*ambiguity.parts, *_rewritten(lake, target, ambiguity.parts, former)],
-        epoch=epoch + 1,
+        epoch=ambiguity.parts[0].epoch + 1,
         began=_began(table, ambiguity.parts, former, began),
     )
 
 
 def _ambiguity(target: Target, files: Sequence[LoggedFile], position: Position) -> Ambiguity | None:
     task_start = target.dms.use_task_start_time_for_full_load_timestamp
-    applied = [file for file in files if file.offset <= position.log_offset]
-    then = replace(position, epoch=table_epoch(applied))
-    return ambiguous_parts(files, table_epoch(files), then, task_start=task_start)
+    then = replace(position, epoch=epoch_of(files, position.log_offset))
+    return ambiguous_parts(files, epoch_of(files), then, task_start=task_start)
 
 
-def _logged_as_before(log: FileLog, ambiguity: Ambiguity, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+def _decided_reload(
+    table: str,
+    log: FileLog,
+    loads: Sequence[LoggedFile],
+    applied: int,
+    *,
+    reload: bool,
+    began: datetime | None,
+) -> list[LoggedFile]:
+    """Logs the parts that were logged as a reload again: as that reload, or with the load that the table has, which it
+    has applied up to the offset `applied`."""
+    epoch = epoch_of(loads, applied) or min(file.epoch for file in loads)
+    parts = [part for part in newest_versions(loads) if part.epoch > epoch]
+    former = [file for file in loads if file not in parts]
+    if reload:
+        return log.log_again(parts, epoch=epoch_of(loads), began=_began(table, parts, former, began))
+    last = newest_versions([file for file in former if file.epoch == epoch])
+    start = epoch_start(last, [file for file in loads if file.epoch < epoch])
+    return log.log_again(parts, epoch=epoch, began=start)
+
+
+def _logged_as_before(log: FileLog, ambiguity: Ambiguity, loads: Sequence[LoggedFile]) -> list[LoggedFile]:
     """Logs the parts as parts of the current load, with that load's start, whatever their own timestamps are."""
     epoch = ambiguity.parts[0].epoch
-    loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
-    if ambiguity.repeats:
-        # They were logged as a reload, so the load's other parts must be logged with them.
-        last = newest_versions([f for f in loads if f.epoch == epoch - 1])
-        paths = {part.path for part in ambiguity.parts}
-        began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
-        rest = [f for f in last if f.path not in paths and not _is_renamed(f, ambiguity.parts)]
-        return log.log_again([*ambiguity.parts, *rest], epoch=epoch, began=began)
     logged = []
     for part in ambiguity.parts:
-        former = [f for f in loads if (f.path, f.epoch) == (part.path, epoch) and f.offset < part.offset]
+        former = [f for f in loads if (f.file, f.epoch) == (part.file, epoch) and f.offset < part.offset]
         same = former[-1].first_commit_ts if former else None
         logged += log.log_again([part], epoch=epoch, began=same)
     return logged
-
-
-def _is_renamed(file: LoggedFile, parts: Sequence[LoggedFile]) -> bool:
-    return any(same_name(file.key, part.key) and file.compression != part.compression for part in parts)
 
 
 def _began(
@@ -115,8 +123,8 @@ def _rewritten(
     lake: Lake, target: Target, parts: Sequence[LoggedFile], former: Sequence[LoggedFile]
 ) -> Iterator[LoggedFile]:
     """Other parts of the previous load that DMS has rewritten with the same bytes."""
-    paths = {part.path for part in parts}
-    last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.path not in paths])
+    again = {part.file for part in parts}
+    last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.file not in again])
     store = lake.runtime.store(target.source)
     prefixes = {folder.prefix for part in parts if (folder := folder_of(part.key))}
     written = {obj.key: obj.last_modified for prefix in prefixes for obj in store.list(prefix)}

@@ -32,6 +32,15 @@ class Ambiguity:
     """They arrived after their load had been applied, under new keys."""
     repeats: bool = False
     """They may repeat parts of the load before the one with which they were logged."""
+    corrects: bool = False
+    """They may correct parts of the load with which they were logged."""
+    may_settle: bool = False
+    """Further parts of the load may show which load they belong to."""
+
+    @property
+    def written_again(self) -> bool:
+        """Whether they may be known parts with corrected rows."""
+        return self.repeats or self.corrects
 
 
 def ambiguous_parts(
@@ -39,19 +48,32 @@ def ambiguous_parts(
 ) -> Ambiguity | None:
     """The ambiguity about a pending full load, or None. `files` are the table's records without copies, by offset;
     `task_start`: whether their stamps are the task's start."""
-    records = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
+    every = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
+    if not any(file.offset > position.log_offset for file in every):
+        return None
+    records = _standing(every)
     own = [file for file in records if file.epoch == epoch]
-    parts = list({file.path: file for file in own}.values())
-    new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
+    parts = list({file.file: file for file in own}.values())
+    pending = [part for part in parts if part.offset > position.log_offset]
+    new = [part for part in pending if not _decided(part, every)]
     same_stamps = task_start or _may_have_the_tasks_start(parts)
+    changed = any(file.kind is FileKind.CDC for file in files)
     # Before any change and any applied row, a correction and a reload have the same result.
-    alone = position.epoch < epoch and all(file.kind is not FileKind.CDC for file in files)
+    alone = position.epoch < epoch and not changed
     return (
         (None if alone else _rewritten(new, own, same_stamps))
         or _without_later_stamps(new, records, epoch, position)
+        or (_without_stamps(new, records, epoch, position, changed=changed) if new == pending else None)
         or _loads_apart(new, parts, epoch, position)
         or _late(new, parts, records, files, epoch, position)
     )
+
+
+def _standing(records: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """The records without those of a reload that the user has denied: their parts were logged again with the load
+    before."""
+    last = {(file.key, file.version): file.epoch for file in records}
+    return [file for file in records if file.epoch <= last[file.key, file.version]]
 
 
 def _decided(part: LoggedFile, records: Sequence[LoggedFile]) -> bool:
@@ -73,7 +95,7 @@ def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps
     the same transfer, corrected in place."""
     ambiguous = []
     for part in new:
-        former = [f for f in own if f.path == part.path and f.offset < part.offset]
+        former = [f for f in own if f.file == part.file and f.offset < part.offset]
         if not former or part.first_commit_ts is None:
             continue
         if part.first_commit_ts != former[-1].first_commit_ts or same_stamps:
@@ -84,6 +106,7 @@ def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps
         tuple(ambiguous),
         f"{ambiguous[0].key} was written again with other rows, and its timestamps do not show whether it was "
         f"transferred again ({_files(ambiguous)}).",
+        corrects=True,
     )
 
 
@@ -108,7 +131,7 @@ def _without_later_stamps(
 
 
 def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Sequence[LoggedFile]) -> bool:
-    contents = [f for f in former if f.path == part.path]
+    contents = [f for f in former if f.file == part.file]
     if part.first_commit_ts is None:
         # It may copy a file that could not be compared, because that is large or was logged by an earlier version.
         unread = [f for f in former if None in (f.content, part.content) and f.first_commit_ts is None]
@@ -116,6 +139,37 @@ def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Se
         return any(f.size == part.size or f.compression != part.compression for f in alike)
     back = any(f.content is not None and f.content == part.content for f in contents)
     return not back and any(stamp is not None and stamp >= part.first_commit_ts for stamp in stamps)
+
+
+def _without_stamps(
+    new: Sequence[LoggedFile],
+    records: Sequence[LoggedFile],
+    epoch: int,
+    position: Position,
+    *,
+    changed: bool,
+) -> Ambiguity | None:
+    """Parts with other rows than before and without timestamps: of a reload, or corrected. It makes no difference where
+    the table has no changes and every part was written again."""
+    if position.epoch >= epoch:
+        return None
+    # An answer about a load (`--began`) dates its records; a part without rows has no timestamps in any source.
+    first = {(file.key, file.version): file for file in reversed(records)}
+    before = {file.file for file in first.values() if file.epoch < epoch and file.first_commit_ts is None}
+    ambiguous = [part for part in new if part.first_commit_ts is None and part.file in before]
+    last = max((file.epoch for file in records if file.epoch < epoch), default=0)
+    left = {file.file for file in records if file.epoch == last} - {
+        file.file for file in records if file.epoch == epoch
+    }
+    if not ambiguous or not (changed or left):
+        return None
+    return Ambiguity(
+        tuple(ambiguous),
+        f"{ambiguous[0].key} was written again with other rows, and the source has no timestamp column that would show "
+        f"whether it was transferred again ({_files(ambiguous)}).",
+        repeats=True,
+        may_settle=not changed,
+    )
 
 
 def _loads_apart(
@@ -158,10 +212,10 @@ def _late(
     applied = [part for part in parts if part.offset <= position.log_offset]
     if epoch != position.epoch or not applied:
         return None
-    changes = list({f.path: f for f in files if f.kind is FileKind.CDC and not f.retry}.values())
+    changes = list({f.file: f for f in files if f.kind is FileKind.CDC and not f.retry}.values())
     end = load_end(applied, changes, [f for f in records if f.epoch < epoch])
-    known = {f.path for f in records if f.offset <= position.log_offset}
-    ambiguous = [p for p in new if p.path not in known and not is_of_same_load(p, applied, end)]
+    known = {f.file for f in records if f.offset <= position.log_offset}
+    ambiguous = [p for p in new if p.file not in known and not is_of_same_load(p, applied, end)]
     if not ambiguous:
         return None
     return Ambiguity(

@@ -31,9 +31,10 @@ def table_epoch(files: Iterable[LoggedFile]) -> int:
 
 
 def epoch_of(files: Iterable[LoggedFile], upto: int | None = None) -> int:
-    """The newest epoch of one folder's full-load files, up to an offset."""
+    """The newest epoch of one folder's full-load files, up to an offset. A load whose parts were all logged again with
+    the load before is none (`lake-assets full-load --same-load`)."""
     loads = (f for f in files if f.kind is FileKind.LOAD and (upto is None or f.offset <= upto))
-    return max((file.epoch for file in loads), default=0)
+    return max((file.epoch for file in newest_versions(loads)), default=0)
 
 
 def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
@@ -94,13 +95,10 @@ def made_of(files: Sequence[LoggedFile], mode: Mode, upto: int) -> tuple[LoggedF
 
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """The newest record of each object, in log order: the bucket has one object under a key, so the content of an older
-    record is gone, unless the object was moved before. A request for quarantined rows has no content, and supersedes no
-    record."""
-    ordered = [file for file in sorted(files, key=offset_of) if not file.retry]
-    newest = {file.key: file.offset for file in ordered}
-    there = (file for file in ordered if file.moved_to is not None or newest[file.key] == file.offset)
-    return tuple(sorted({file.path: file for file in there}.values(), key=offset_of))
+    """The newest record of each file, in log order: the bucket has one object of a file, so the content of an older
+    record is gone. A request for quarantined rows has no content, and supersedes no record."""
+    ordered = sorted((file for file in files if not file.retry), key=_placed_at)
+    return tuple(sorted({file.file: file for file in ordered}.values(), key=offset_of))
 
 
 def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
@@ -114,6 +112,10 @@ def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) ->
 def offset_of(file: LoggedFile) -> int:
     """The record's offset, to sort by."""
     return file.offset
+
+
+def _placed_at(file: LoggedFile) -> tuple[int, int]:
+    return file.placed_at or file.offset, file.offset
 
 
 def _superseded(file: LoggedFile, start: datetime | None) -> bool:

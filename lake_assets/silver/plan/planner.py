@@ -16,7 +16,7 @@ from lake_assets.bronze.log.epochs import load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
-from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
+from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
 from lake_assets.silver.plan.members import (
@@ -193,7 +193,16 @@ def _plan(
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
     if mode is Mode.CHANGE_LOG:
-        # A change log keeps every change of every epoch: it waits for nothing, and no file is superseded.
+        # A change log keeps every change of every epoch: it waits for nothing, and no file is superseded. But whether
+        # the rows of a part are those of another load, or its former rows corrected, has to be known.
+        for records in by_stream(files).values():
+            ambiguity = _ambiguity(position, records, task_start=task_start)
+            if (
+                ambiguity is not None
+                and ambiguity.written_again
+                and not set(chunk).isdisjoint(ambiguity.parts)
+            ):
+                return Plan(stop=_asking(ambiguity))
         held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
         wanted = tuple(
             f
@@ -222,9 +231,9 @@ def _plan(
 
     members = epoch_members(files, upto)
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
-    applied = {f.path for f in files if f.offset <= position.log_offset}
+    applied = {f.file for f in files if f.offset <= position.log_offset}
     left_out = own - len(wanted)
-    if any(f.path in applied and not f.retry for f in wanted):
+    if any(f.file in applied and not f.retry for f in wanted):
         # The file's former rows cannot be distinguished from its present ones, so that the table is recomputed.
         return Plan(Batch("full_load", members, upto, position.epoch, left_out))
     return Plan(Batch("cdc", wanted, upto, position.epoch, left_out))
@@ -233,7 +242,7 @@ def _plan(
 def _decided_parts(loads: Sequence[LoggedFile]) -> tuple[LoggedFile, ...]:
     """The parts of a folder's newest full load, with the requests for their rows."""
     epoch = epoch_of(loads)
-    return with_requests(newest_versions(file for file in loads if file.epoch == epoch), loads)
+    return with_requests((file for file in newest_versions(loads) if file.epoch == epoch), loads)
 
 
 def _due(loads: Sequence[LoggedFile], position: Position) -> bool:
@@ -254,15 +263,24 @@ def _why_not(
     `newest`: the newest records of the table's objects."""
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = epoch_of(loads)
-    parts = newest_versions(file for file in loads if file.epoch == epoch)
+    parts = [file for file in newest_versions(loads) if file.epoch == epoch]
     own = {file.offset for file in files}
     changes = [file for file in newest if file.kind is FileKind.CDC and file.offset in own]
     end = load_end(parts, changes, [file for file in loads if file.epoch < epoch])
-    then = replace(position, epoch=epoch_of(loads, position.log_offset))
-    if (stop := _undecided(then, files, epoch, policy, task_start=task_start)) is not None:
-        return Plan(stop=stop)
-    reason = why_incomplete(parts, end, policy, now, gate)
-    return Plan(waiting=reason) if reason is not None else None
+    ambiguity = _ambiguity(position, files, task_start=task_start)
+    if policy.when == "immediately" and ambiguity is not None and ambiguity.came_late:
+        ambiguity = None
+    if ambiguity is not None and not ambiguity.may_settle:
+        return Plan(stop=_asking(ambiguity))
+    if (reason := why_incomplete(parts, end, policy, now, gate)) is not None:
+        return Plan(waiting=reason)
+    return Plan(stop=_asking(ambiguity)) if ambiguity is not None else None
+
+
+def _ambiguity(position: Position, files: Sequence[LoggedFile], *, task_start: bool) -> Ambiguity | None:
+    """The ambiguity about the newest full load of one folder, with the records `files`."""
+    then = replace(position, epoch=epoch_of(files, position.log_offset))
+    return ambiguous_parts(files, epoch_of(files), then, task_start=task_start)
 
 
 def _loaded_twice(files: Sequence[LoggedFile], mode: Mode) -> Stop | None:
@@ -289,8 +307,8 @@ def _batch_size(
     content, because the rows that waited no longer exist."""
     if max_files is None or not position.waiting:
         return max_files
-    read = {file.key for file in files if file.offset <= position.log_offset}
-    again = [n for n, file in enumerate(pending, start=1) if file.key in read and not file.retry]
+    read = {file.file for file in files if file.offset <= position.log_offset}
+    again = [n for n, file in enumerate(pending, start=1) if file.file in read and not file.retry]
     return max(max_files, *again) if again else max_files
 
 
@@ -346,18 +364,8 @@ def _needs_vanished_files(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | N
     )
 
 
-def _undecided(
-    position: Position,
-    files: Sequence[LoggedFile],
-    epoch: int,
-    policy: FullLoadComplete,
-    *,
-    task_start: bool,
-) -> Stop | None:
-    """The stop of a full load with ambiguous parts; None for any other."""
-    ambiguity = ambiguous_parts(files, epoch, position, task_start=task_start)
-    if ambiguity is None or (policy.when == "immediately" and ambiguity.came_late):
-        return None
+def _asking(ambiguity: Ambiguity) -> Stop:
+    """The stop of a full load with ambiguous parts."""
     table = shlex.quote(ambiguity.parts[0].qualified_table)
     return Stop(
         ambiguity.reason,

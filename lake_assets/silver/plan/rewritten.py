@@ -1,4 +1,4 @@
-"""CDC files that were written again under their names after their rows had been applied.
+"""CDC files that were written again after their rows had been applied.
 
 DMS does not do that. A user who copies or encrypts the bucket does, and then the rows are the same. A table whose files
 all exist is recomputed from them (`planner.py`), so that the difference does not matter. Other tables keep their rows:
@@ -20,8 +20,8 @@ Contents = Collection[tuple[str, str]]
 def rewritten(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> list[LoggedFile]:
-    """Those of `files` whose content differs from the content that was applied under the same object key, up to the
-    offset `applied`. `logged`: all files of the table; `left_out`: files that were quarantined whole, and so not
+    """Those of `files` whose content differs from the content of the same file that was applied, up to the offset
+    `applied`. `logged`: all files of the table; `left_out`: files that were quarantined whole, and so not
     applied."""
     known = {(file.key, file.version) for file in logged if file.offset <= applied}
     return [
@@ -38,12 +38,12 @@ def rewritten(
 def former_content(
     file: LoggedFile, logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> LoggedFile | None:
-    """The record of the newest other content under the file's object key that was applied, or None."""
+    """The record of the newest other content of the file that was applied, or None."""
     return max(
         (
             other
             for other in logged
-            if other.path == file.path
+            if other.file == file.file
             and other.version != file.version
             and other.offset <= applied
             and other.kind is file.kind
@@ -59,8 +59,8 @@ def former_content(
 def lost_contents(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], left_out: Contents
 ) -> list[LoggedFile]:
-    """Those of `files` that are quarantined although the table has rows of the former content under their object key.
-    That content cannot be read any more."""
+    """Those of `files` that are quarantined although the table has rows of their former content. That content cannot
+    be read any more."""
     return [
         file
         for file in files

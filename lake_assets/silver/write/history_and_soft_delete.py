@@ -134,7 +134,8 @@ class _Begun:
 def epoch_beginning(context: BatchContext, epoch: int, upto: int) -> _Begun:
     """When the epoch began, by the parts of its full load up to the offset."""
     loads = [file for file in context.logged if file.kind is FileKind.LOAD]
-    parts = newest_versions(file for file in loads if file.epoch == epoch and file.offset <= upto)
+    newest = newest_versions(file for file in loads if file.offset <= upto)
+    parts = [part for part in newest if part.epoch == epoch]
     start = epoch_start(parts, [file for file in loads if file.epoch < epoch])
     loaded = start or min((part.last_modified for part in parts), default=BEFORE_ALL)
     return _Begun(start or BEFORE_ALL, loaded)

@@ -16,6 +16,7 @@ from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile
 from lake_assets.bronze.scan.discovery import anything_unlogged, discover, unlogged_parts
 from lake_assets.config import DmsSettings, S3Config, SourceConfig
+from lake_assets.silver.plan.members import newest_versions
 from lake_assets.storage.object_store import LocalStore, open_store
 from lake_assets_tests.helpers.files.dms_files import put
 
@@ -93,6 +94,22 @@ def test_a_copy_of_a_copy_is_one_of_the_first(place: Place) -> None:
     assert place.planned()[0].path == LOAD
 
 
+@pytest.mark.parametrize("key", [LOAD, CDC])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_file_that_comes_back_with_other_bytes_is_one_file(place: Place, key: str, beside: bool) -> None:
+    """`.csv`, `.csv.gz`, and `.csv` again with a quoted value; the older object is gone, or stays beside it."""
+    compress(place, key)
+    place.look()
+    packed = place.folder / f"{key}.gz"
+    put(place.folder, key, gzip.decompress(packed.read_bytes()).replace(b",1\n", b',"1"\n'))
+    if not beside:
+        packed.unlink()
+    assert [found[1:] for found in place.look()] == [(1, None)]
+    members = newest_versions(place.planned())
+    assert sorted(member.path for member in members) == sorted([LOAD, CDC]), "each file is read once"
+    assert place.look() == []
+
+
 def test_all_files_of_a_table_may_be_moved_at_once(place: Place) -> None:
     """It has not been truncated, though none of the known keys is there any more."""
     compress(place, LOAD)
@@ -153,8 +170,8 @@ def test_a_copy_of_what_the_load_before_said_is_no_part_of_the_reload(place: Pla
     put(place.folder, f"{LOAD}.gz", LOADED)
     assert place.look() == []
     put(place.folder, LOAD, LOADED.replace(b"11:00:0", b"12:30:0"))
-    assert place.look() == [("LOAD00000001.csv", 2, None)]
-    assert place.look() == [("LOAD00000001.csv.gz", 1, 1)]
+    assert place.look() == [("LOAD00000001.csv.gz", 1, 1), ("LOAD00000001.csv", 2, None)]
+    assert place.look() == []
     # And the reload's part takes its place.
     put(place.folder, f"{LOAD}.gz", (place.folder / LOAD).read_bytes())
     (place.folder / LOAD).unlink()
@@ -208,6 +225,17 @@ def test_an_answer_about_a_load_is_no_timestamp_of_its_rows(place: Place) -> Non
 def test_a_corrected_part_stays_in_its_load(place: Place) -> None:
     put(place.folder, LOAD, LOADED.replace(b",2\n", b",3\n"))
     assert place.look() == [("LOAD00000001.csv", 1, None)]
+
+
+@pytest.mark.parametrize("name", [LOAD, f"{LOAD}.gz"])
+def test_a_part_with_its_rows_in_another_order_is_no_reload(place: Place, name: str) -> None:
+    """Its first row is a later one."""
+    header, first, second = LOADED.splitlines(keepends=True)
+    (place.folder / LOAD).unlink()
+    put(place.folder, name, header + second.replace(b"2\n", b'"2"\n') + first)
+    assert [found[1] for found in place.look()] == [1]
+    load = [file for file in place.planned() if file.kind is FileKind.LOAD and file.path == name][-1]
+    assert load.first_commit_ts == place.log.files("shop")[0].first_commit_ts
 
 
 def test_a_later_transfer_is_a_reload(place: Place) -> None:

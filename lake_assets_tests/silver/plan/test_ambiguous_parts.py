@@ -6,6 +6,7 @@ import pytest
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
+from lake_assets.silver.plan.members import epoch_of
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.planning import AT, LOADED
@@ -120,3 +121,53 @@ def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
             [2] if asked else []
         )
     assert ambiguous_parts(files, 1, Position(), task_start=task_start) is None, "nothing depends on it"
+
+
+@pytest.mark.parametrize(
+    ("case", "files", "asked"),
+    [
+        ("a correction, or a reload", ["1 LOAD1 a", "C", "2 LOAD1 b"], [3]),
+        ("of a part of two", ["1 LOAD1 a", "1 LOAD2 x", "C", "2 LOAD1 b"], [4]),
+        (
+            "of both, and the changes may be in them",
+            ["1 LOAD1 a", "1 LOAD2 x", "C", "2 LOAD1 b", "2 LOAD2 y"],
+            [4, 5],
+        ),
+        ("no changes, all parts: it makes no difference", ["1 LOAD1 a", "2 LOAD1 b"], []),
+        (
+            "no changes, one of two parts: the other's rows would go",
+            ["1 LOAD1 a", "1 LOAD2 x", "2 LOAD1 b"],
+            [3],
+        ),
+        ("a reload, by its answer", ["1 LOAD1 a", "C", "2 LOAD1 b", "2 LOAD1 b"], []),
+        (
+            "and a further part of it",
+            ["1 LOAD1 a", "1 LOAD2 x", "C", "2 LOAD1 b", "2 LOAD1 b", "2 LOAD2 y"],
+            [],
+        ),
+        ("the same load, by its answer", ["1 LOAD1 a", "C", "2 LOAD1 b", "1 LOAD1 b"], []),
+    ],
+)
+def test_other_rows_without_timestamps(case: str, files: list[str], asked: list[int]) -> None:
+    records: list[LoggedFile] = []
+    for offset, text in enumerate(files, 1):
+        if text == "C":
+            records.append(logged(offset, "20260301-121000000", minute=10))
+            continue
+        epoch, key, version = text.split()
+        minute = 0 if epoch == "1" and version in "ax" else 60
+        records.append(
+            logged(
+                offset,
+                key,
+                minute=minute,
+                epoch=int(epoch),
+                version=version,
+                content=version,
+                first_commit_ts=None,
+            )
+        )
+    applied = next(n for n, text in enumerate([*files, "2"]) if text[0] == "2")
+    position = Position(log_offset=applied, epoch=1, snapshot_id=1)
+    ambiguity = ambiguous_parts(records, epoch_of(records), position, task_start=False)
+    assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == asked
