@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +63,7 @@ def test_csv(tmp_path: Path, one: bytes, other: bytes, same: bool) -> None:
 
 
 @pytest.mark.parametrize("dms", [{"csv_delimiter": "|"}, {"csv_row_delimiter": "\r\n"}, {"rfc_4180": False}])
-def test_other_dialects(tmp_path: Path, dms: dict[str, object]) -> None:
+def test_other_dialects(tmp_path: Path, dms: dict[str, Any]) -> None:
     between, end = str(dms.get("csv_delimiter", ",")), str(dms.get("csv_row_delimiter", "\n"))
     rows = [between.join(row) for row in (("id", "v"), ("1", "a"), ("2", "b"))]
     one, other, wrong = (
@@ -73,7 +74,7 @@ def test_other_dialects(tmp_path: Path, dms: dict[str, object]) -> None:
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    rows = [{"id": 1, "v": "é"}, {"id": 2, "v": None}]
+    rows: list[dict[str, Any]] = [{"id": 1, "v": "é"}, {"id": 2, "v": None}]
     one = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     other = "".join(f"{json.dumps(dict(reversed(row.items())), ensure_ascii=False)}\n" for row in rows[::-1])
     name = "LOAD00000001.json"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.silver.write.batch import TableResult
@@ -85,7 +85,7 @@ class Lake:
         if reorder:
             random.shuffle(rows)
         text = StringIO()
-        quoting = csv.QUOTE_ALL if random.random() < 0.5 else csv.QUOTE_MINIMAL
+        quoting: Literal[0, 1] = csv.QUOTE_ALL if random.random() < 0.5 else csv.QUOTE_MINIMAL
         csv.writer(text, quoting=quoting, lineterminator="\n").writerows([header, *rows])
         level = random.choice([1, 6, 9])
         spelt = text.getvalue().encode()
