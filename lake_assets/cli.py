@@ -17,7 +17,7 @@ from lake_assets.commands.board.board_cli import board, report
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
-from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
+from lake_assets.commands.options import AsJson, Table, lake_to_show, print_json
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
@@ -84,8 +84,9 @@ def options(
 def validate(context: typer.Context) -> None:
     """Check lake.yaml, alone and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
+    from lake_assets.lake import open_without_broken_marts
 
-    lake = lake_of(context)
+    lake = open_without_broken_marts(load_lake(context.obj))
     checked = check(lake)
     for warning in checked.warnings:
         err.print(f"warning: {warning}")
@@ -192,25 +193,34 @@ def sync(
 
 
 @app.command()
-def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show each table's state, position, pending files, lag, rows and last batch. Exit with 1 if a table fails or has
-    stopped, or a mart cannot be used."""
+def status(
+    context: typer.Context,
+    as_json: AsJson = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show also tables that are up to date, or have no files yet.")
+    ] = False,
+) -> None:
+    """Show the state, position, pending files, lag, rows and last batch of tables that need attention or have work to
+    do. Exit with 1 if a table fails or has stopped, a scan has failed, or a mart cannot be used. JSON has all
+    tables."""
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import status as table_status
     from lake_assets.commands.show.status import stray_lines
 
     lake = lake_to_show(context)
-    lines = table_status(lake)
+    lines, unscanned = table_status(lake), lake.runtime.scan_failures.sentences()
+    for text in unscanned:
+        err.print(text, highlight=False)
     if as_json:
         print_json(lines)
     else:
-        show_status(out, lines)
+        show_status(out, lines, every=every)
         for text in stray_lines(lines):
             err.print(text, highlight=False)
         for line in lines:
             if line.quarantine_note is not None:
                 err.print(line.quarantine_note)
-    raise typer.Exit(1 if lake.broken or any(line.is_wrong for line in lines) else 0)
+    raise typer.Exit(1 if lake.broken or unscanned or any(line.is_wrong for line in lines) else 0)
 
 
 @app.command()

@@ -69,7 +69,30 @@ def _without_broken_marts(config: LakeConfig, runtime: LakeRuntime, refused: Lak
         else:
             usable.append(mart)
     targets = tuple(lake_targets(config, tracked_columns(usable, config)))
-    return Lake(runtime, targets, _keyed(config, usable), (), tuple(broken) or (str(refused),))
+    return Lake(
+        runtime,
+        targets,
+        _keyed(config, usable),
+        (),
+        tuple(broken) or tuple(_refusals(config, targets, usable, refused)),
+    )
+
+
+def _refusals(
+    config: LakeConfig, targets: Sequence[Target], marts: Sequence[Mart], refused: LakeError
+) -> list[str]:
+    """All reasons for which cuts, alarms or checks are refused, of marts that can be used."""
+    found = []
+    for rule in (
+        lambda: refuse_impossible_cuts(marts, config),
+        lambda: refuse_impossible_alarms(marts, config),
+        lambda: lake_checks(config, targets, marts),
+    ):
+        try:
+            rule()
+        except LakeError as error:
+            found.append(str(error))
+    return found or [str(refused)]
 
 
 def _keyed(config: LakeConfig, marts: Sequence[Mart]) -> tuple[Mart, ...]:

@@ -14,9 +14,10 @@ from pyiceberg.catalog import Catalog
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import Owner, of_nobody
 from lake_assets.bronze.quarantine.quarantine_log import Quarantine
+from lake_assets.bronze.scan.scan_failures import ScanFailures
 from lake_assets.bronze.scan.strays import StrayLog
 from lake_assets.config import LakeConfig, Strategy, TableName
-from lake_assets.config.listing import below
+from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
@@ -90,6 +91,10 @@ class LakeRuntime:
     @cached_property
     def strays(self) -> StrayLog:
         return StrayLog(self.findings)
+
+    @cached_property
+    def scan_failures(self) -> ScanFailures:
+        return ScanFailures(self.lake, self.findings)
 
     @cached_property
     def dms_tasks(self) -> TaskReports:

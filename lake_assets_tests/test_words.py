@@ -11,9 +11,9 @@ from lake_assets.words import does, many, span
 PACKAGE = Path(__file__).parent.parent / "lake_assets"
 NOUNS = (
     "files|rows|tables|marts|sources|columns|keys|seconds|days|commits|changes|statements|partitions|fields|images|parts"
-    "|records|updates|transactions|snapshots|batches|events|objects|sessions|attempts|versions"
+    "|records|updates|transactions|snapshots|batches|events|objects|sessions|attempts|versions|checks|alarms|more were"
 )
-COUNTED = re.compile(rf"(\{{[^{{}}]+\}}|%d) (more |silver |CDC |such |pending |new )?({NOUNS})\b")
+COUNTED = re.compile(rf"(\{{[^{{}}]+\}}\}}?|%d) (more |silver |CDC |such |pending |new )?({NOUNS})\b")
 """A number and a plural noun in one text."""
 CONSTANT = re.compile(r"\{[A-Z_]+(:,)?\}")
 """A number that is never one."""
@@ -56,10 +56,10 @@ def test_a_span_of_time(seconds: float, expected: str) -> None:
 def lines() -> Iterator[tuple[str, str]]:
     """Each line of the package that has values in a text, and its place. The demonstration's own errors, of its
     developers, are left out."""
-    for path in PACKAGE.rglob("*.py"):
+    for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html")):
         if "demo" not in path.parts:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-                if "f'" in line or 'f"' in line or "%d" in line:
+                if "f'" in line or 'f"' in line or "%d" in line or path.suffix == ".html":
                     yield f"{path.name}:{number}", line.strip()
 
 

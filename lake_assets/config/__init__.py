@@ -6,6 +6,7 @@ setting.
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig, Strategy
 from lake_assets.config.aws.access import AwsAccess, SecretsConfig
+from lake_assets.config.aws.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.base import (
     UNDECIDED,
     Duration,
@@ -28,7 +29,6 @@ from lake_assets.config.lake_config import (
     LakeConfig,
     SourceConfig,
 )
-from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,

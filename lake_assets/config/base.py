@@ -5,11 +5,10 @@ Not here: the keys of lake.yaml.
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
-import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
@@ -19,7 +18,6 @@ CENTURY = timedelta(days=36525)
 """A time that is longer ago is a marker such as 1900-01-01, not a date."""
 UNDECIDED = "undecided"
 """The value in a generated lake.yaml where the user has to decide; a lake.yaml that contains it is not valid."""
-_UNDECIDED = re.compile(rf"{UNDECIDED}( not null)?")
 
 Keys = tuple[str | int, ...]
 """The path of keys to a place of lake.yaml."""
@@ -39,35 +37,6 @@ def refuse(found: Iterable[Mistake]) -> None:
     """Raises Mistakes unless there are none."""
     if mistakes := list(found):
         raise Mistakes(mistakes)
-
-
-def is_undecided(node: yaml.Node) -> bool:
-    """Whether the value is `undecided`, as a type perhaps with NOT NULL."""
-    return _UNDECIDED.fullmatch(str(node.value)) is not None
-
-
-def once_for_each_decision(
-    refused: Iterable[tuple[Keys, str]], undecided: Mapping[Keys, yaml.Node]
-) -> Iterator[tuple[Keys, str]]:
-    """The mistakes; those of undecided values with their line and the comment there, which has the reason. Values with
-    one node are decided in one place, so they are one mistake."""
-    refused = list(refused)
-    places: dict[int, list[Keys]] = {}
-    for keys, _ in refused:
-        if keys in undecided:
-            places.setdefault(id(undecided[keys]), []).append(keys)
-    for keys, text in refused:
-        if keys not in undecided:
-            yield keys, text
-            continue
-        first, *others = places[id(undecided[keys])]
-        if keys == first:
-            mark = undecided[keys].end_mark
-            line = str(mark.buffer)[mark.pointer :].partition("\n")[0]
-            _, said, reason = line.rstrip("\0").partition("#")
-            what = f"is undecided: {reason.strip()}" if said else text
-            more = f", which decides {len(others)} more" if others else ""
-            yield keys, f"{what} (line {mark.line + 1}{more})"
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

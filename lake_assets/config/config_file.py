@@ -22,14 +22,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
-from lake_assets.config.aws import secret_references
-from lake_assets.config.base import Keys, is_undecided, once_for_each_decision
+from lake_assets.config.base import Keys
+from lake_assets.config.reading.nodes import composed
+from lake_assets.config.reading.undecided import once_for_each_decision
+from lake_assets.config.reading.values import Reading
 
-_VARIABLE = re.compile(
-    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}"
-    r"|(?P<secret>\$\{secret:[^{}]*\})|(?P<wrong>\$\{)",
-    re.ASCII,
-)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: C:\ is a drive
 
 _EXPECTED = {
@@ -77,8 +74,8 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     """
     environ = os.environ if environ is None else environ
     file = lake_path(path, environ=environ)
-    root = _parse(file)
-    reading = _Reading(environ)
+    root, lines = _root(file)
+    reading = Reading(environ, lines)
     content = reading.value(root, ())
     if not isinstance(content, dict):
         raise ConfigError(
@@ -103,30 +100,8 @@ def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[Ke
         return None, sorted(mistakes_of(error, content), key=lambda mistake: _place(mistake[0], content))
 
 
-# --- the file
-
-
-class _Loader(yaml.SafeLoader):
-    """Resolves plain scalars by the YAML 1.2 core schema."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  (how PyYAML declares it)
-
-
-_TAG = "tag:yaml.org,2002:"
-for _name, _pattern in (
-    ("null", r"~|null|Null|NULL|"),
-    ("bool", r"true|True|TRUE|false|False|FALSE"),
-    ("int", r"[-+]?[0-9]{1,100}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}"),
-    (
-        "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-    ),
-    ("merge", r"<<"),
-):
-    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"^(?:{_pattern})$"), None)
-
-
-def _parse(file: Path) -> yaml.Node:
+def _root(file: Path) -> tuple[yaml.Node, list[str]]:
+    """The node of a file, and its lines. Raises ConfigError."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -138,121 +113,10 @@ def _parse(file: Path) -> yaml.Node:
         line = error.object[: error.start].count(b"\n") + 1
         problem = f"line {line}: is not UTF-8, save it in that encoding"
         raise ConfigError(file, [((), problem)]) from None
-    root, problem = _compose(text)
+    root, problem = composed(text)
     if root is None:
-        raise ConfigError(file, [((), problem)])
-    return root
-
-
-def _compose(text: str) -> tuple[yaml.Node | None, str]:
-    """The node tree, or what is wrong with the syntax. The problem is returned, not raised, because PyYAML's exceptions
-    quote the line."""
-    try:
-        root = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        # An alias, anchor or tag in a message may be an unquoted password that begins with * or & or !.
-        what = re.sub(r"^(found (?:undefined|duplicate) [a-z ]+?) ['\"].*", r"\1", error.problem or "")
-        context = f", {error.context}" if error.context and "'" not in error.context else ""
-        return None, f"{where}is not YAML: {what}{context}; quote a value with special characters"
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, int(error.position)) + 1
-        return None, f"line {line}: is not YAML: it contains a control character"
-    return root, "is empty; it needs the keys catalog, sources and gold"
-
-
-class _Reading:
-    """Converts nodes to plain values and collects mistakes."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.mistakes: list[tuple[Keys, str]] = []
-        self.undecided: dict[Keys, yaml.Node] = {}
-        """The node of each value that is undecided; several keys have one node by an alias."""
-        self._environ = environ
-        self._open: list[yaml.Node] = []
-
-    def value(self, node: yaml.Node, keys: Keys) -> Any:
-        if node in self._open:
-            return self._wrong(keys, "contains itself through an alias")
-        self._open.append(node)
-        try:
-            if isinstance(node, yaml.MappingNode):
-                return self._mapping(node, keys)
-            if isinstance(node, yaml.SequenceNode):
-                return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
-            if is_undecided(node):
-                self.undecided[keys] = node
-            return self._scalar(str(node.value), node.tag.removeprefix(_TAG), keys)
-        finally:
-            self._open.pop()
-
-    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        content: dict[str, Any] = {}
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._wrong(keys, f"line {key.start_mark.line + 1}: a key must be a single word or text")
-            elif key.tag == f"{_TAG}merge":
-                for base in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    found = self.value(base, keys)
-                    if isinstance(found, dict):
-                        merged = {**found, **merged}
-                    else:
-                        self._wrong(keys, f"line {key.start_mark.line + 1}: << takes an alias of a mapping")
-            elif key.value in content:
-                line = key.start_mark.line + 1
-                self._wrong(
-                    (*keys, key.value), f"is given twice, on lines {lines[key.value]} and {line}; keep one"
-                )
-            else:
-                lines[key.value] = key.start_mark.line + 1
-                content[key.value] = self.value(value, (*keys, key.value))
-        return {**merged, **content}
-
-    def _scalar(self, text: str, kind: str, keys: Keys) -> Any:
-        match kind:
-            case "str" | "merge":
-                return self._substituted(text, keys)
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int":
-                return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
-            case "float":
-                return float(re.sub(r"\.(inf|nan)$", r"\1", text.lower()))
-        return self._wrong(keys, "has a YAML tag, which is not supported; quote a value that begins with !")
-
-    def _substituted(self, text: str, keys: Keys) -> str | None:
-        def replace(match: re.Match[str]) -> str:
-            if match["escaped"]:
-                return "${"
-            if match["secret"]:
-                if problem := secret_references.mistake(match[0], keys):
-                    self._wrong(keys, problem)
-                return match[0]
-            if match["wrong"]:
-                self._wrong(keys, "write ${NAME} or ${NAME:-default} for a variable, or $${ for a literal ${")
-                return ""
-            found = self._environ.get(match["name"])
-            if match["default"] is not None:
-                return found or match["default"].removeprefix(":-")
-            if found is None:
-                name = match["name"]
-                self._wrong(
-                    keys,
-                    f"environment variable {name} is not set; export it, or write ${{{name}:-a default}}",
-                )
-            return found or ""
-
-        result = _VARIABLE.sub(replace, text)
-        whole = _VARIABLE.fullmatch(text)
-        return None if whole and whole["default"] == ":-" and not result else result
-
-    def _wrong(self, keys: Keys, text: str) -> None:
-        self.mistakes.append((keys, text))
+        raise ConfigError(file, [((), problem or "is empty; it needs the keys catalog, sources and gold")])
+    return root, text.splitlines()
 
 
 # --- relative paths

@@ -13,6 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from lake_assets.config.automation import AlarmsConfig, ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import SecretsConfig
+from lake_assets.config.aws.listing import (
+    ListingConfig,
+    Location,
+    NotificationsConfig,
+    below,
+    place_mistakes,
+)
 from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.config.base import (
     CENTURY,
@@ -30,7 +37,6 @@ from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
-from lake_assets.config.listing import ListingConfig, Location, NotificationsConfig, below, place_mistakes
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -141,6 +141,14 @@ def load_table(catalog: Catalog, identifier: str) -> Table | None:
             f"{identifier}: its metadata file is gone ({error}), so that the catalog was restored to an earlier state, "
             "or the file was deleted. Run `lake-assets recover`."
         ) from error
+
+
+def tables_in(catalog: Catalog, namespace: str) -> frozenset[str]:
+    """The `namespace.table` of every table that the namespace has; none without the namespace."""
+    try:
+        return frozenset(".".join(identifier) for identifier in catalog.list_tables(namespace))
+    except NoSuchNamespaceError:
+        return frozenset()
 
 
 def current_snapshot(table: Table | None) -> Snapshot | None:

@@ -44,10 +44,13 @@ def log_arrivals(
         found = discover(
             source, config, store, runtime.file_log, listing=listing, hints=hints, removals=removals
         )
-    except BaseException:
+    except BaseException as error:
         if listing is not None:
             listing.restart()
+        if isinstance(error, Exception):
+            runtime.scan_failures.note(source, error)
         raise
+    runtime.scan_failures.note(source, None)
     # Skipped links are no keys of the location, and every scan finds them.
     runtime.strays.note(source, found.strays, found.seen, found.keys)
     warned = set() if warned is None else warned

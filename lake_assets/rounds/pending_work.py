@@ -5,7 +5,7 @@ ends before either has started. Not here: doing the work (`orchestration/sync.py
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from lake_assets.gold.view import mart_view
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import log_arrivals, unconfirmed_sentence
 from lake_assets.rounds.round import plan_round
+from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import StoreError
 from lake_assets.storage.stored_object import NotLogged
@@ -48,6 +49,8 @@ class SyncResult:
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Tables and marts that wait, and for what."""
+    no_files: dict[str, str] = field(default_factory=dict)
+    """By silver table for which DMS has written no file yet, the clause that says where its files are expected."""
     quarantine_notes: list[str] = field(default_factory=list)
     """A sentence for each silver table with rows or files that the call has quarantined."""
     notes: list[str] = field(default_factory=list)
@@ -116,7 +119,8 @@ def find_work(
         if state.note is not None:
             result.notes.append(state.note)
         if state.waits_for and state.target.source not in result.waiting:
-            result.waiting[state.target.identifier] = state.waits_for
+            waiting = result.no_files if state.state is State.NO_FILES else result.waiting
+            waiting[state.target.identifier] = state.waits_for
     result.seconds["bronze"] = time.perf_counter() - start
     # Tables that are about to be applied may make marts stale: the caller checks again afterwards.
     marts = gold and bool(lake.marts) and (bool(plan.ready) or _marts_pending(lake, lake.marts))
@@ -151,6 +155,19 @@ def _marts_pending(lake: Lake, marts: Sequence[Mart]) -> bool:
     tables = LoadedTables(lake.runtime.catalog)
     views = [(mart, mart_view(tables, mart, lake.config.gold)) for mart in marts]
     return any(view.stale if view is not None else mart.at_cut for mart, view in views)
+
+
+def no_files_sentence(tables: Mapping[str, str]) -> str | None:
+    """One sentence about all tables without files, as of `SyncResult.no_files`; None without any."""
+    if not tables:
+        return None
+    name, expected = next(iter(tables.items()))
+    if len(tables) == 1:
+        return f"{name}: {expected}"
+    return (
+        f"{many(len(tables), 'table', 'have')} no files yet, the first of them {name}: {expected}. "
+        "To see all: lake-assets status --all"
+    )
 
 
 def quarantined_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:

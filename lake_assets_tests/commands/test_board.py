@@ -213,7 +213,7 @@ def test_the_board_shows_the_checks_that_fail_and_the_alarms(
             evaluated(instance, "freshness", passed=False, severity="WARN", description="a file waits")
             evaluated(instance, "unique_key", passed=False, problem=SCRIPT)
             send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
-            until(browser, lambda: "2 of 2 checks fail." in shown("checks"))
+            until(browser, lambda: "Of 2 checks, 2 fail." in shown("checks"))
             until(browser, lambda: "not sent" not in shown("alarms"))
             assert shown("summary") == "2 checks fail."
             rows = browser.find_elements(By.CSS_SELECTOR, ".checks tbody tr")

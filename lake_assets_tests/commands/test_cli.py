@@ -69,7 +69,7 @@ def test_a_mart_module_that_is_none_is_named(folder: Path, capsys: pytest.Captur
     config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
     config["gold"]["marts"] = ["lake_assets.no_such_mart"]
     (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    assert call(folder, "validate") == 1
+    assert call(folder, "validate") == 2
     assert "lake_assets.no_such_mart" in capsys.readouterr().err
 
 

@@ -95,7 +95,22 @@ def test_an_entry_is_added_and_nothing_else_changes(case: str, line_break: str) 
     assert yaml.safe_load(expected)
 
 
-@pytest.mark.parametrize("text", ["a: [x]\n", "a: {}\n", "a:\nb: 1\n"])
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("a: []  # none\nb: 1\n", "a: [y]  # none\nb: 1\n"),
+        ("a: [x]\n", "a: [x, y]\n"),
+        ("b: {a: [x], c: 1}\n", "b: {a: [x, y], c: 1}\n"),
+        ("a: [\n  x,\n]\n", "a: [\n  x,\ny]\n"),
+    ],
+)
+def test_a_list_in_brackets_gets_the_entry(before: str, expected: str) -> None:
+    keys = ["b", "a"] if before.startswith("b") else ["a"]
+    assert with_entry(before, keys, ["- y"]) == expected
+    assert yaml.safe_load(expected)
+
+
+@pytest.mark.parametrize("text", ["a: {}\n", "a:\nb: 1\n"])
 def test_a_place_in_brackets_is_left_to_the_user(text: str) -> None:
     with pytest.raises(LakeError, match="add this there by hand"):
         with_entry(text, ["a"], ["- y"])

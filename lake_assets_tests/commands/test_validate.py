@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from lake_assets.config.config_file import load_lake
+from lake_assets.iceberg.metadata_files import SOURCE_TABLE
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.helpers.lakes.command_lake import call
@@ -177,3 +178,93 @@ def test_it_leaves_no_catalog_behind(tmp_path: Path) -> None:
     lake(tmp_path)
     assert call(tmp_path, "validate") == 0
     assert not (tmp_path / "catalog.db").exists()
+
+
+ODD = {"_pos": "reserves", "ID": "only in case", "": "an empty name", "_op": "that change_log adds"}
+"""Columns of Parquet files that silver cannot have, with a part of the reason."""
+EARLIER, LATER = "20260301-120000000", "20260302-120000000"
+
+
+def put_parquet(folder: Path, table: str, name: str, *more: str) -> None:
+    """A file with one change, and these further columns."""
+    row = {"Op": ["I"], "commit_ts": ["2026-03-01 12:30:00"], "id": [1]} | {column: ["x"] for column in more}
+    path = folder / "bronze" / "public" / table / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = [pa.array(values) for values in row.values()]
+    pq.write_table(pa.Table.from_arrays(arrays, names=list(row)), path)
+
+
+def odd_lake(folder: Path) -> None:
+    """A table for each of ODD, whose older file has that column, and its newest one does not; and a mart that is
+    none."""
+
+    def edit(config: dict[str, Any]) -> None:
+        table = {
+            "columns": {"id": "long not null"},
+            "primary_key": ["id"],
+            "full_load_complete": "immediately",
+        }
+        tables = {f"public.t{place}": table | {"also": ["change_log"]} for place, _ in enumerate(ODD)}
+        config["sources"]["shop"]["tables"] = tables
+        config["sources"]["shop"]["dms"] = {"data_format": "parquet", "timestamp_column_name": "commit_ts"}
+        config["gold"]["marts"] = ["no_mart.py"]
+
+    lake(folder, edit)
+    (folder / "no_mart.py").write_text("x = 1\n")
+    for place, column in enumerate(ODD):
+        put_parquet(folder, f"t{place}", EARLIER, column)
+        put_parquet(folder, f"t{place}", LATER)
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_all_that_sync_would_refuse_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], logged: bool
+) -> None:
+    """Columns of all pending files, not of the newest ones only, beside a mart that does not fit."""
+    odd_lake(tmp_path)
+    if logged:
+        config = load_lake(tmp_path / "lake.yaml")
+        log_arrivals(open_lake(config, marts=()).runtime, "shop")
+    assert call(tmp_path, "validate") == 2
+    told = capsys.readouterr().err
+    assert "no_mart.py cannot be used as a mart" in told
+    for place, (column, reason) in enumerate(ODD.items()):
+        (line,) = (line for line in told.splitlines() if f'tables["public.t{place}"]' in line)
+        assert f"{EARLIER}.parquet has the column {column or chr(34) * 2}, which" in line
+        assert reason in line
+    assert (tmp_path / "catalog.db").exists() is logged, "it writes nothing"
+
+
+def test_changes_that_a_full_load_supersedes_are_not_refused(tmp_path: Path) -> None:
+    """As `sync`, which leaves them out."""
+    odd_lake(tmp_path)
+    config = yaml.safe_load((tmp_path / "lake.yaml").read_text(encoding="utf-8"))
+    config["gold"]["marts"] = []
+    config["sources"]["shop"]["tables"] = {
+        "public.t0": {"columns": {"id": "long not null"}, "primary_key": ["id"]}
+    }
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert call(tmp_path, "validate") == 2
+    put_parquet(tmp_path, "t0", "LOAD00000001")
+    assert call(tmp_path, "validate") == 0
+
+
+def test_names_of_tables_that_are_swapped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def edit(config: dict[str, Any]) -> None:
+        tables = config["sources"]["shop"]["tables"]
+        tables["public.items"] = tables["public.items"] | {"name": "others"}
+        tables["public.others"] = dict(ITEMS) | {"name": "items"}
+
+    lake(tmp_path, edit)
+    write_file(tmp_path, CDC, [ITEMS_HEADER, ROW])
+    runtime = open_lake(load_lake(tmp_path / "lake.yaml")).runtime
+    log_arrivals(runtime, "shop")
+    runtime.catalog.create_namespace("silver_shop")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    for name in ("items", "others"):
+        owner = {SOURCE_TABLE: f"shop/public.{name}"}
+        runtime.catalog.create_table(f"silver_shop.{name}", schema, properties=owner)
+    assert call(tmp_path, "validate") == 2
+    told = capsys.readouterr().err
+    assert "silver_shop.others has the rows of shop/public.others, and lake.yaml gives its name" in told
+    assert "silver_shop.items has the rows of shop/public.items, and lake.yaml gives its name" in told

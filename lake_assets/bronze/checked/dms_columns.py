@@ -7,7 +7,7 @@ changes. Not here: reading the rows (`parquet_values.py`, `csv_columns.py`), the
 key (`silver/changes/last_changes.py`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
@@ -34,8 +34,11 @@ _SAME_VALUES = {
     "string": ("string",),
 }
 """By a type of lake.yaml, the Arrow types whose values it holds as they are."""
+SYNTHETIC_TAIL = "0" * 19
+"""Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _SEQUENCE_DIGITS = 35
+_TIME_DIGITS = _SEQUENCE_DIGITS - len(SYNTHETIC_TAIL)
 _NEIGHBOURS = 8
 """If fewer than one in eight numbers of a range are keys, sorting the keys is faster than marking each number."""
 
@@ -141,13 +144,21 @@ class DmsColumns:
         return [name for name in (self._operation, self._time) if name is not None]
 
     def check(self) -> None:
-        """Raises Unusable unless these columns are texts, the times are UTC, and a file of changes has sequences."""
+        """Raises Unusable unless these columns are texts, the times are UTC, and changes have sequences or times."""
         simple = all(
             self._types[today] == "string" for today, name in self._written.items() if name in self.names
         )
-        is_change = self._kind is not FileKind.LOAD
-        if not simple or self._dms.timestamp_zone != "UTC" or (is_change and self._sequence is None):
+        if not simple or self._dms.timestamp_zone != "UTC" or not (self._is_load or self._has_sequences):
             raise Unusable
+
+    @property
+    def _is_load(self) -> bool:
+        return self._kind is FileKind.LOAD
+
+    @property
+    def _has_sequences(self) -> bool:
+        """Whether changes have a sequence: DMS's own, or one that is generated from the commit time."""
+        return self._sequence is not None or self._time is not None
 
     def of_key(self, key: Mapping[str, str]) -> list[str] | None:
         """The file's names for the key's columns and their before images. `key`: by column, its type in silver. None if
@@ -159,8 +170,8 @@ class DmsColumns:
                 if self._types.get(name) not in _SAME_VALUES.get(declared, ()):
                     return None
                 found.append(self._written[name])
-        is_known = self._sequence is not None and self._operation is not None
-        return found if is_known or self._kind is FileKind.LOAD else None
+        is_known = self._has_sequences and self._operation is not None
+        return found if is_known or self._is_load else None
 
     def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
         """The changes that `CheckedRows` describes; None if one has a NULL in its key."""
@@ -169,7 +180,7 @@ class DmsColumns:
         }
         if any(values.null_count for values in found.values()):
             return None
-        if self._kind is FileKind.LOAD:
+        if self._is_load:
             return pa.table(found)
         own = self.own(rows)
         return pa.table(found | own | (self._old_keys(rows, key, own[OPERATION]) if key else {}))
@@ -179,10 +190,15 @@ class DmsColumns:
         return {
             OPERATION: self._operations_of(rows),
             COMMIT_TS: self._commit_times(rows),
-            SEQUENCE: pa.repeat("", rows.num_rows)
-            if self._sequence is None
-            else _texts(rows[self._sequence]),
+            SEQUENCE: self._sequences_of(rows),
         }
+
+    def _sequences_of(self, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+        if self._is_load:
+            return pa.repeat("", rows.num_rows)
+        if self._sequence is not None:
+            return _texts(rows[self._sequence])
+        return self._at_times(rows, _generated)
 
     def _operations_of(self, rows: pa.Table) -> pa.Array:
         if self._operation is None:
@@ -196,8 +212,12 @@ class DmsColumns:
         kind = pa.timestamp("us", "UTC")
         if self._time is None:
             return pa.nulls(rows.num_rows, kind)
+        return self._at_times(rows, lambda times: times.cast(kind))
+
+    def _at_times(self, rows: pa.Table, of_times: Callable[[pa.Array], pa.Array]) -> pa.Array:
+        """For each row what `of_times` makes of its time: called once with the different times, without a zone."""
         written = rows[self._time].combine_chunks()
-        return pc.cast(written.dictionary, pa.timestamp("us")).cast(kind).take(written.indices)
+        return of_times(pc.cast(written.dictionary, pa.timestamp("us"))).take(written.indices)
 
     def _old_keys(
         self, rows: pa.Table, key: Sequence[str], operations: pa.Array
@@ -223,9 +243,12 @@ class DmsColumns:
             return DmsFigures()
         by_op = self._operations(rows)
         lowest, highest = (None, None) if self._time is None else _times(rows[self._time])
-        if self._sequence is None:
+        if self._is_load:
             return DmsFigures(rows.num_rows, by_op, max_commit_ts=highest)
-        first, last = _sequences(rows[self._sequence])
+        if self._sequence is not None:
+            first, last = _sequences(rows[self._sequence])
+        else:
+            first, last = _generated(pa.array([lowest, highest], pa.timestamp("us"))).to_pylist()
         return DmsFigures(rows.num_rows, by_op, first, last, lowest, highest)
 
     def _operations(self, rows: pa.Table) -> dict[str, int]:
@@ -253,6 +276,13 @@ def _times(values: pa.ChunkedArray) -> tuple[datetime, datetime]:
     # Raises ArrowInvalid for a 30th of February.
     found = pc.min_max(pc.cast(different, pa.timestamp("us")))
     return found["min"].as_py().replace(tzinfo=UTC), found["max"].as_py().replace(tzinfo=UTC)
+
+
+def _generated(times: pa.Array) -> pa.Array:
+    """The sequences of changes without one: the digits of the commit time down to centiseconds, and zeros. As
+    `bronze/reader/typed_rows.py` generates them."""
+    digits = pc.replace_substring(pc.strftime(times, "%Y%m%d%H%M%S"), ".", "")
+    return pc.binary_join_element_wise(pc.utf8_slice_codeunits(digits, 0, _TIME_DIGITS), SYNTHETIC_TAIL, "")
 
 
 def _sequences(values: pa.ChunkedArray) -> tuple[str, str]:

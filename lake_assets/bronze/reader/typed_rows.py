@@ -14,6 +14,7 @@ from typing import Literal, TypeGuard
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.casts import utc_wall_clock
@@ -33,8 +34,6 @@ _NO_INSTANT: Mapping[Literal["skipped", "doubled"], str] = {
 """Why a local time is no instant, after the column's name."""
 _SHOWN = 100
 """Characters of a value that a message quotes."""
-SYNTHETIC_TAIL = "0" * 19
-"""Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 
 
 def has_own_sequence(sequence: Column) -> Column:

@@ -65,7 +65,7 @@ def restore(context: typer.Context, table: Name) -> None:
     lake, targets = chosen(context, table)
     for target in targets:
         undone = restored(lake.runtime, target)
-        typer.echo(f"{target.identifier}: {undone} commit{'' if undone == 1 else 's'} undone")
+        typer.echo(f"{target.identifier}: {many(undone, 'commit')} undone")
 
 
 def detach(context: typer.Context, table: Name) -> None:

@@ -35,7 +35,7 @@ def run_sync(
     from lake_assets.alarms.send_alarms import send_alarms
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
-    from lake_assets.rounds.pending_work import find_work
+    from lake_assets.rounds.pending_work import find_work, no_files_sentence
 
     lake = opened(path, source, table, spark=False)
     lake.runtime.forced_strategy = strategy
@@ -53,6 +53,8 @@ def run_sync(
         err.print(sentence)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
+    if (missing := no_files_sentence(result.no_files)) is not None:
+        err.print(missing)
     for note in result.notes:
         err.print(f"note: {note}")
     if alarms.sent:

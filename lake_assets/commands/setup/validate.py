@@ -4,7 +4,8 @@ Here: what the models of lake.yaml cannot check. Not here: those models (`config
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -12,32 +13,32 @@ from pydantic import ValidationError
 
 from lake_assets.bronze.files.formats import added_names, has_operation
 from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.scan.table_folders import TableFolders
-from lake_assets.commands.setup.schema_plan import plan
+from lake_assets.commands.setup.schema_plan import why_stopped
 from lake_assets.config import SourceConfig, TableConfig, TableName, did_you_mean
 from lake_assets.config.base import Keys
 from lake_assets.config.config_file import mistakes_of
 from lake_assets.config.secrets import hidden_in
-from lake_assets.errors import TableStopped
 from lake_assets.iceberg.catalog import is_there
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
 from lake_assets.runtime import owner_of
-from lake_assets.schema.contract import Contracts, contract_of
-from lake_assets.schema.evolve import file_types, observed
-from lake_assets.schema.names import naming
+from lake_assets.schema.contract import contract_of
+from lake_assets.schema.evolve import file_types
 from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.spark.causes import root_cause
-from lake_assets.storage.object_store import StoredObject, StoreError
+from lake_assets.storage.object_store import ObjectGone, StoredObject, StoreError
 
 MOST_LISTED = 1000
-"""Files of a table that are listed to find its newest one, if the log has none."""
+"""Files of a table, above its newest logged one, that are listed."""
 MOST_BYTES = 64 << 20
-"""A larger file is not read for its header."""
+"""A larger text file is not read for its header."""
+THREADS = 8
 
 
 @dataclass(slots=True)
@@ -50,22 +51,34 @@ class Checked:
 
 
 def check(lake: Lake) -> Checked:
-    """Finds every mistake. Reads the lake and the newest files of each table only; writes nothing."""
+    """Finds every mistake, and whatever would stop a table at the next `sync`. Reads the lake, and the columns of files
+    that are not logged yet; writes nothing."""
     checked = Checked()
     for keys, text in [*_start_date_mistakes(lake), *_mart_setting_mistakes(lake), *refused_owners(lake)]:
         checked.mistakes[keys, text] = None
     if not checked.mistakes and (refusal := refused_definitions(lake)) is not None:
         checked.mistakes[(), refusal] = None
+    for reason in lake.broken:
+        checked.mistakes[(), reason] = None
     log = _known_log(lake, checked)
+    arriving: dict[tuple[str, str], list[LoggedFile]] = {}
     for name, source in lake.config.sources.items():
         newest = list(log.newest(name).values()) if log is not None else []
         for table, config in source.tables.items():
+            logged = [file for file in newest if file.qualified_table == table]
             try:
-                _table(lake, name, table, config, [f for f in newest if f.qualified_table == table], checked)
+                arriving[name, table] = found = _arriving(lake, name, table, logged)
             except (StoreError, OSError) as error:
                 checked.warnings.append(f"{name} {table}: its files could not be read: {error}")
-    if log is not None and log.head():
-        _pending(lake, checked)
+            else:
+                _headers(name, table, config, source, [*logged, *found], checked)
+    has_log = log is not None and log.head() > 0
+    if has_log:
+        _note_partitions(lake, checked)
+    stopped = why_stopped(lake, arriving, has_log=has_log)
+    for target in lake.targets:
+        if (why := stopped.get(target.identifier)) is not None:
+            checked.mistakes[("sources", target.source, "tables", target.table), why] = None
     return checked
 
 
@@ -109,50 +122,10 @@ def _known_log(lake: Lake, checked: Checked) -> FileLog | None:
     return log
 
 
-def _pending(lake: Lake, checked: Checked) -> None:
-    targets = {target.identifier: target for target in lake.targets}
+def _note_partitions(lake: Lake, checked: Checked) -> None:
     for target in lake.targets:
         note = unapplied_partitions(target, load_table(lake.runtime.catalog, target.identifier))
         checked.warnings += [note] if note is not None else []
-    for planned in plan(lake):
-        if planned.stops is not None:
-            target = targets[planned.table]
-            checked.mistakes[("sources", target.source, "tables", target.table), planned.stops] = None
-
-
-def _table(
-    lake: Lake, name: str, table: str, config: TableConfig, logged: Sequence[LoggedFile], checked: Checked
-) -> None:
-    source = lake.config.sources[name]
-    files = logged or _newest_in_bucket(lake, name, table)
-    newest = {
-        kind: max(of_kind, key=lambda file: file.written_at)
-        for kind in (FileKind.LOAD, FileKind.CDC)
-        if (of_kind := [file for file in files if file.kind is kind and file.columns is not None])
-    }
-    if not newest:
-        return
-    _headers(name, table, config, source, newest, checked)
-    if not logged:
-        _would_stop(name, table, config, source, newest, checked)
-
-
-def _would_stop(
-    name: str,
-    table: str,
-    config: TableConfig,
-    source: SourceConfig,
-    newest: dict[FileKind, LoggedFile],
-    checked: Checked,
-) -> None:
-    """Mistakes that would stop the first run, found in files that no run has read."""
-    contract = contract_of(config, source.settings(table))
-    rules = naming(Contracts(), contract, (config.mode, *config.also), drops=False)
-    for file in newest.values():
-        try:
-            observed(table, contract, file, config.schema_changes or source.schema_changes, {}, rules)
-        except TableStopped as stopped:
-            checked.mistakes[("sources", name, "tables", table), str(stopped)] = None
 
 
 def _headers(
@@ -160,11 +133,18 @@ def _headers(
     table: str,
     config: TableConfig,
     source: SourceConfig,
-    newest: dict[FileKind, LoggedFile],
+    files: Sequence[LoggedFile],
     checked: Checked,
 ) -> None:
     """Checks the names of the columns that DMS adds against the newest files. If a name is misspelt, DMS's column would
     count as a column of the source."""
+    newest = {
+        kind: max(of_kind, key=lambda file: file.written_at)
+        for kind in (FileKind.LOAD, FileKind.CDC)
+        if (of_kind := [file for file in files if file.kind is kind and file.columns is not None])
+    }
+    if not newest:
+        return
     cdc = newest.get(FileKind.CDC)
     some = cdc or newest[FileKind.LOAD]
     dms = source.settings(table, some.flush_time)
@@ -205,41 +185,45 @@ def _headers(
             wrong("before_image_prefix", f"{text}; did you mean {' or '.join(sorted(others))}?")
 
 
-def _newest_in_bucket(lake: Lake, name: str, table: str) -> list[LoggedFile]:
-    """The newest full-load file and the newest CDC file of the table, as the log would record them."""
+def _arriving(lake: Lake, name: str, table: str, logged: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """Files of the table that are not logged yet, as the log would record them: all Parquet files, and the newest text
+    file of each kind, whose columns only its header states."""
     source, store = lake.config.sources[name], lake.runtime.store(name)
-    folders, found = TableFolders(source), dict[FileKind, tuple[StoredObject, DataFile]]()
-    for obj in islice(store.list(TableName.parse(table).prefix), MOST_LISTED):
+    prefix, known = TableName.parse(table).prefix, {file.key for file in logged}
+    folders, found = TableFolders(source), dict[object, tuple[StoredObject, DataFile]]()
+    # The names of CDC files rise with time, and those of full-load files are above them.
+    newest = max((file.key for file in logged if file.kind is FileKind.CDC), default="")
+    after = newest if newest.startswith(prefix) else ""
+    for obj in islice(store.list(prefix, start_after=after), MOST_LISTED):
         parsed = folders.parse(obj.key)
-        if isinstance(parsed, DataFile) and parsed.qualified_table == table and obj.size <= MOST_BYTES:
+        if not isinstance(parsed, DataFile) or parsed.qualified_table != table or obj.key in known:
+            continue
+        if parsed.format == "parquet":
+            found[obj.key] = (obj, parsed)
+        elif obj.size <= MOST_BYTES:
             found[parsed.kind] = (obj, parsed)
-    return [_as_logged(lake, name, obj, file) for obj, file in found.values()]
+    # A scan logs a full load before the changes since.
+    ordered = sorted(found.values(), key=lambda one: one[1].kind is not FileKind.LOAD)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="columns") as threads:
+        inspected = list(threads.map(lambda one: _inspected(lake, name, one[1]), ordered))
+    head = max((file.offset for file in logged), default=0)
+    epoch = max((file.epoch for file in logged), default=1)
+    return [
+        _as_logged(
+            name, head + place, epoch, NewFile.of(obj, file, "", seen, schema=file.schema, table=file.table)
+        )
+        for place, ((obj, file), seen) in enumerate(zip(ordered, inspected, strict=True), start=1)
+    ]
 
 
-def _as_logged(lake: Lake, name: str, obj: StoredObject, file: DataFile) -> LoggedFile:
+def _inspected(lake: Lake, name: str, file: DataFile) -> FileInspection:
     dms = lake.config.sources[name].settings(file.qualified_table)
     try:
-        columns = inspect_file(lake.runtime.store(name), file, dms).columns
-    except UnreadableFile:
-        columns = None
-    now = datetime.now(UTC)
-    return LoggedFile(
-        offset=0,
-        source=name,
-        schema=file.schema,
-        table=file.table,
-        key=obj.key,
-        version="",
-        kind=file.kind,
-        format=file.format,
-        compression=file.compression,
-        size=obj.size,
-        last_modified=obj.last_modified,
-        logged_at=now,
-        flush_time=file.flush_time,
-        capture_date=now.date(),
-        epoch=1,
-        rows=None,
-        columns=columns,
-        first_commit_ts=None,
-    )
+        return inspect_file(lake.runtime.store(name), file, dms, with_content=False)
+    except (UnreadableFile, ObjectGone):
+        return FileInspection()
+
+
+def _as_logged(source: str, offset: int, epoch: int, file: NewFile) -> LoggedFile:
+    facts = {field.name: getattr(file, field.name) for field in fields(NewFile)}
+    return LoggedFile(**facts, offset=offset, source=source, logged_at=datetime.now(UTC), epoch=epoch)

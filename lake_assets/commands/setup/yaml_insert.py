@@ -15,8 +15,8 @@ from lake_assets.errors import LakeError
 def with_entry(text: str, keys: Sequence[str], entry: Sequence[str]) -> str:
     """The text with `entry` as the last one of the mapping or list at `keys`; missing keys are added.
 
-    `entry`: its lines, the first one without indentation: `- item` for a list, `key: value` for a mapping. Raises
-    LakeError for a place that is written as `[…]` or `{…}`.
+    `entry`: its lines, the first one without indentation: `- item` for a list, `key: value` for a mapping. A list that
+    is written as `[…]` gets an entry of one line. Raises LakeError for any other place in brackets.
     """
     node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     parent, rest = node, list(keys)
@@ -31,7 +31,16 @@ def with_entry(text: str, keys: Sequence[str], entry: Sequence[str]) -> str:
         for key in reversed(rest):
             nested = [f"{key}:", *textwrap.indent("\n".join(nested), "  ").splitlines()]
         return _after(text, parent, nested, keys)
+    if isinstance(node, yaml.SequenceNode) and node.flow_style and len(entry) == 1:
+        return _in_brackets(text, node, entry[0].removeprefix("- "))
     return _after(text, node, entry, keys)
+
+
+def _in_brackets(text: str, node: yaml.SequenceNode, item: str) -> str:
+    end = node.end_mark.index - 1
+    before = text[:end]
+    is_first = not node.value or before.rstrip().endswith(",")
+    return f"{before}{'' if is_first else ', '}{item}{text[end:]}"
 
 
 def _after(text: str, node: yaml.Node | None, entry: Sequence[str], keys: Sequence[str]) -> str:

@@ -13,9 +13,13 @@ from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.rounds.pending_work import SyncResult
+from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.words import many, span
 
+_WITHIN_MEANS = (
+    "within: time from a file's arrival to its rows in the table, for half and for 99 % of the batches."
+)
 ROOMY = 140
 """The width of a console, in characters, that has room for a table's last batch."""
 
@@ -115,10 +119,32 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
     console.print(table)
 
 
-def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
-    """A line per silver table, without its last batch if the console has no room for it. If the lake has only one
-    source, the names of the tables do not name it."""
+def show_status(console: Console, statuses: Sequence[TableStatus], *, every: bool = False) -> None:
+    """A line per silver table that has something to know; with `every`, of all tables. Without the last batch if the
+    console has no room for it. If the lake has only one source, the names of the tables do not name it."""
     one = len({line.source for line in statuses}) == 1
+    quiet = [] if every else [line for line in statuses if line.is_quiet]
+    statuses = [line for line in statuses if every or not line.is_quiet]
+    if statuses:
+        _show_tables(console, statuses, one=one)
+    if quiet:
+        console.print(f"{_quiet(quiet)} To see all: lake-assets status --all")
+
+
+def _quiet(lines: Sequence[TableStatus]) -> str:
+    """A sentence about the tables that have no line of their own."""
+    current = [line for line in lines if line.state is State.UP_TO_DATE]
+    parts = []
+    if current:
+        rows = many(sum(line.rows for line in current), "row")
+        parts.append(f"{many(len(current), 'table', 'are')} up to date, with {rows}")
+    if empty := len(lines) - len(current):
+        parts.append(f"{many(empty, 'table', 'have')} no files yet")
+    return f"{'; '.join(parts)}."
+
+
+def _show_tables(console: Console, statuses: Sequence[TableStatus], *, one: bool) -> None:
+    """`one`: whether the lake has only one source."""
     columns: dict[str, Callable[[TableStatus], str]] = {
         "table": lambda line: (
             line.table.partition(".")[2] or line.table if one else line.table.removeprefix("silver_")
@@ -129,30 +155,33 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
         "pending": lambda line: str(line.pending_files),
         "quaran-\ntined": lambda line: f"{line.quarantined:,}",
         "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
-        "latency, s": lambda line: (
-            "" if line.latency is None else f"{_short(line.latency.p50)} / {_short(line.latency.p99)}"
-        ),
+        "half\nwithin": lambda line: "" if line.latency is None else _seconds(line.latency.p50),
+        "99 %\nwithin": lambda line: "" if line.latency is None else _seconds(line.latency.p99),
     }
     if console.width >= ROOMY:
         columns |= {
             "last batch": lambda line: _last_batch(line.last_batch) if line.last_batch else "",
             "applied at": lambda line: line.last_applied or "",
         }
-    console.print(
-        table_of(
-            statuses,
-            columns,
-            left=["state", "last batch", "applied at"],
-            optional=["quaran-\ntined", "lag", "latency, s"],
-        )
+    table = table_of(
+        statuses,
+        columns,
+        left=["state", "last batch", "applied at"],
+        optional=["quaran-\ntined", "lag", "half\nwithin", "99 %\nwithin"],
     )
+    if any(line.latency is not None for line in statuses):
+        table.caption, table.caption_justify = _WITHIN_MEANS, "left"
+    console.print(table)
     for line in statuses:
         if line.reason is not None:
             console.print(f"{line.table}: {line.state}: {line.reason}")
 
 
 def _last_batch(batch: Mapping[str, str]) -> str:
-    return f"{batch['kind']}, {many(int(batch['files']), 'file')}, {many(int(batch['rows-read']), 'row')}"
+    """The batch in a few words. One without files, such as that of a table whose files have vanished, is its kind."""
+    files, rows = int(batch["files"]), int(batch["rows-read"])
+    kind = batch["kind"].replace("_", " ")
+    return f"{kind}, {many(files, 'file')}, {many(rows, 'row')}" if files else kind
 
 
 def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
@@ -165,7 +194,10 @@ def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
         "commit to table": lambda line: _spread(line.from_commit),
     }
     console.print(table_of(found, columns))
-    console.print("Seconds (h: hours, d: days) by commit (p50, p99, max), for the oldest change of each.")
+    console.print(
+        "Seconds (h: hours, d: days) for the oldest change of a commit: half of the commits took at most the first "
+        "figure, 99 % at most the second, none more than the third."
+    )
     for title, gold in (("silver", False), ("marts", True)):
         lines = [line for line in found if line.table.startswith("gold.") is gold]
         if lines:
@@ -175,6 +207,11 @@ def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
 
 def _spread(spread: Spread | None) -> str:
     return "" if spread is None else " / ".join(map(_short, (spread.p50, spread.p99, spread.max)))
+
+
+def _seconds(seconds: float) -> str:
+    short = _short(seconds)
+    return short if short[-1].isalpha() else f"{short} s"
 
 
 def _short(seconds: float) -> str:

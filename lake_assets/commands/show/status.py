@@ -78,6 +78,12 @@ class TableStatus:
         return quarantined_sentence(self.table, self.source_table, rows, self.quarantined_files)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to know about it: it is up to date, or its source table has no files yet."""
+        is_up_to_date = self.state is State.UP_TO_DATE and self.reason is None and not self.quarantined
+        return is_up_to_date or self.state is State.NO_FILES
+
+    @property
     def is_wrong(self) -> bool:
         """Whether the user has to act."""
         return self.state in (State.FAILING, State.STOPPED)
@@ -118,8 +124,9 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
 def _table_status(
     lake: Lake, state: TableState, held: Sequence[Quarantined], failure: Failure | None, now: datetime
 ) -> TableStatus:
-    # A table that cannot be read has its error in the state.
-    table = load_table(lake.runtime.catalog, state.target.identifier) if state.error is None else None
+    # A table that cannot be read has its error in the state; of one without commits there is nothing to read.
+    is_there = state.error is None and state.position.snapshot_id is not None
+    table = load_table(lake.runtime.catalog, state.target.identifier) if is_there else None
     # Maintenance commits above it have no batch.
     snapshot = stamped_snapshot(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}

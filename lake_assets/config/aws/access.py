@@ -1,6 +1,7 @@
 """How a service of AWS is reached: region, address, credentials.
 
-Not here: the clients (`storage/aws_client.py`), or the settings of one service (`config/dms.py`, `config/listing.py`).
+Not here: the clients (`storage/aws_client.py`), or the settings of one service (`config/dms.py`,
+`config/aws/listing.py`).
 """
 
 from datetime import timedelta

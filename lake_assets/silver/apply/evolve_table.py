@@ -13,7 +13,6 @@ from pyiceberg.table import Table
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import changed_comments, create_table, load_table, set_property
-from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
@@ -27,23 +26,23 @@ from lake_assets.spark.sql import Sql, sql
 
 
 def batch_contracts(
-    runtime: LakeRuntime,
     target: Target,
-    position: Position,
+    recorded: Contracts,
+    position: int,
     logged: Sequence[LoggedFile],
     files: Sequence[LoggedFile],
     add: Add,
 ) -> Contracts:
-    """The contracts that a batch of `files` needs; `logged` are all files of the table. Raises as
-    `contracts_of_batch`."""
+    """The contracts that a batch of `files` needs; `recorded` are those of the table, `position` is its log offset,
+    `logged` are all files of the table. Raises as `contracts_of_batch`."""
     return contracts_of_batch(
         target.table,
         contract_of(target.config, target.dms),
-        runtime.contracts.of(target.identifier),
+        recorded,
         target.schema_changes,
-        position.log_offset,
+        position,
         logged,
-        [file for file in files if file.offset > position.log_offset],
+        [file for file in files if file.offset > position],
         add,
         (target.config.mode, *target.config.also),
     )

@@ -162,7 +162,8 @@ def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
     """The contracts by which the files of the batch are read."""
     target, position, batch = planned.target, planned.position, planned.batch
     record = partial(runtime.contracts.add, target.identifier)
-    contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
+    recorded = runtime.contracts.of(target.identifier)
+    contracts = batch_contracts(target, recorded, position.log_offset, planned.logged, batch.files, record)
     contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
     if planned.by_today:
         return Contracts((replace(contracts.versions[-1], from_offset=0),))

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig, TableName
-from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
@@ -42,7 +42,7 @@ class TableState:
     error: Exception | None = None
     """Why the position cannot be read, or why nothing may be applied to the table."""
     no_files: str = ""
-    """The sentence for a table without files: where they are expected."""
+    """For a table without files, the clause that says where they are expected."""
     note: str | None = None
     """A sentence about a change of lake.yaml that batches do not apply, with the command that does."""
 
@@ -95,7 +95,11 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
         for name in {target.source for target in targets}
     }
 
+    unknown = _without_table(runtime, [t for t in targets if (t.source, t.table) not in logged])
+
     def state(target: Target) -> TableState:
+        if target.identifier in unknown:
+            return TableState(target, Position(), (), no_files=_expected(runtime.lake, target))
         files = logged.get((target.source, target.table), ())
         return _state(runtime, target, files, now, cuts[target.source])
 
@@ -105,6 +109,14 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
     threads = 1 if runtime.lake.catalog.type == "sqlite" else LOADING_THREADS
     with ThreadPoolExecutor(threads, thread_name_prefix="states") as pool:
         return list(pool.map(state, targets))
+
+
+def _without_table(runtime: LakeRuntime, targets: Sequence[Target]) -> frozenset[str]:
+    """The silver tables of the targets that do not exist: one request for each namespace. To load a thousand tables
+    that do not exist would take a thousand."""
+    namespaces = {target.namespace for target in targets}
+    there = frozenset(name for each in namespaces for name in tables_in(runtime.catalog, each))
+    return frozenset(target.identifier for target in targets) - there
 
 
 def _state(

@@ -14,6 +14,7 @@ from lake_assets.iceberg.table_io import committed_at, summary
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.shape import refuse_other_shape
 from lake_assets.silver.table.targets import Target
+from lake_assets.words import many
 
 __all__ = ["SOURCE_TABLE", "refuse_unfit", "source_table"]
 
@@ -76,5 +77,5 @@ def described(found: list[Snapshot]) -> str:
     by = next(
         (f" by {summary(newest)[name]}" for name in ("app-id", "engine-name") if name in summary(newest)), ""
     )
-    more = f" and {len(found) - 1} more were" if len(found) > 1 else " was"
+    more = f" and {many(len(found) - 1, 'more snapshot')} were" if len(found) > 1 else " was"
     return f"Snapshot {newest.snapshot_id} ({operation}{by}, {committed_at(newest):%Y-%m-%d %H:%M:%S} UTC){more} made"

@@ -5,7 +5,7 @@ Here: which files pass, their figures, and every reason why one does not. Not he
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,13 @@ def test_rows_of_a_full_load_have_no_sequence(tmp_path: Path) -> None:
     )
 
 
+def test_sequences_are_made_of_times_where_there_are_none(tmp_path: Path) -> None:
+    """As Spark makes them: down to centiseconds."""
+    without = {name: values for name, values in CHANGES.items() if name != "change_seq"}
+    first, last = (f"{time}{'0' * 19}" for time in ("2026030112000050", "2026030112000100"))
+    assert figures(tmp_path, without) == replace(EXPECTED, min_sequence=first, max_sequence=last)
+
+
 def test_a_file_without_rows_has_figures_and_no_changes(tmp_path: Path) -> None:
     nothing = {name: pa.array([], pa.string()) for name in CHANGES}
     assert figures(tmp_path, nothing) == DmsFigures()
@@ -157,7 +164,8 @@ def test_a_row_that_may_be_unusable_is_left_to_spark(tmp_path: Path, column: str
 def test_other_files_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = {name: values for name, values in CHANGES.items() if name != "change_seq"}
     times = pa.array([datetime(2026, 3, 1, tzinfo=UTC)] * 3, pa.timestamp("us", tz="UTC"))
-    assert figures(tmp_path, without) is None, "its sequences are made of times and names"
+    untimed = {name: values for name, values in without.items() if name != "commit_ts"}
+    assert figures(tmp_path, untimed) is None, "its sequences are made of the times in names"
     assert figures(tmp_path, CHANGES | {"commit_ts": times}) is None
     assert figures(tmp_path, CHANGES | {"change_seq": pa.array([1, 2, 3])}) is None
     berlin = DMS.model_copy(update={"timestamp_zone": "Europe/Berlin"})

@@ -70,8 +70,12 @@ def test_a_disk_without_room_for_the_log(
     told = capsys.readouterr().err
     assert "shop failed: The disk that holds lake_ops.bronze_files is full" in told
     assert "Traceback" not in told
+    assert call(folder, "status") == 1
+    assert f"The disk of {small_disk} is full" in capsys.readouterr().err
     filler.unlink()
     assert call(folder, "sync") == 0
+    assert call(folder, "status") == 0
+    assert "is full" not in capsys.readouterr().err
     config = load_lake(folder / "lake.yaml")
     assert None not in snapshots(config, "silver_shop.items", "silver_shop.others")
 

@@ -45,12 +45,13 @@ FIGURES = (
 
 
 @pytest.mark.parametrize(
-    ("extension", "sections"),
+    ("extension", "sections", "sequence"),
     [
-        pytest.param("csv", {}, id="csv-rewritten"),
-        pytest.param("parquet", NEVER, id="parquet-marked"),
-        pytest.param("csv", NEVER, id="csv-marked", marks=pytest.mark.long),
-        pytest.param("parquet", {}, id="parquet-rewritten", marks=pytest.mark.long),
+        pytest.param("csv", {}, None, id="csv-rewritten-by-commit-times"),
+        pytest.param("parquet", NEVER, "change_seq", id="parquet-marked"),
+        pytest.param("csv", NEVER, "change_seq", id="csv-marked", marks=pytest.mark.long),
+        pytest.param("parquet", {}, None, id="parquet-rewritten-by-commit-times", marks=pytest.mark.long),
+        pytest.param("csv", {}, "change_seq", id="csv-rewritten", marks=pytest.mark.long),
     ],
 )
 def test_the_same_table_and_figures(
@@ -60,6 +61,7 @@ def test_the_same_table_and_figures(
     looks: list[int | None],
     extension: str,
     sections: dict[str, Any],
+    sequence: str | None,
 ) -> None:
     found, staged = {}, []
     whole = staging.Staging.file
@@ -69,7 +71,7 @@ def test_the_same_table_and_figures(
     for way in ("process", "staged", "Spark", "steps"):
         (tmp_path / way).mkdir()
         table = {"columns": columns, "primary_key": KEY}
-        dms = {"before_image_prefix": "BI_"}
+        dms = {"before_image_prefix": "BI_", "change_sequence_column": sequence}
         bench = Bench(tmp_path / way, {"public.items": table}, dms=dms, sections=sections)
         bench.tracked["items"] = Tracked(days=("on", "at"))
         seen = []
@@ -122,6 +124,29 @@ def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, looks: list
         assert (looks[-1] is None) == (name != "usual"), name
     assert values(bench) == {1: "a", 2: "a", 3: "a", 4: "a\rb"}
     assert len(bench.lake.runtime.quarantine.open("silver_shop.items")) == quarantined == 2
+
+
+def test_changes_of_one_time_are_ordered_by_spark(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None]
+) -> None:
+    """Without sequences, only the places of two changes of a row in one transaction say which is the last."""
+    columns = {"id": "long not null", "v": "string"}
+    tables = {"public.items": {"columns": columns, "primary_key": ["id"]}}
+    bench, clock = Bench(tmp_path, tables, dms={"change_sequence_column": None}), Clock()
+    bench.put(loaded({1: "a", 2: "b", 3: "c"}))
+    bench.apply()
+    changes = [
+        clock.change("U", {"id": 1, "v": "first"}),
+        clock.change("U", {"id": 2, "v": "other"}, same_transaction=True),
+        clock.change("U", {"id": 1, "v": "last"}, same_transaction=True),
+        clock.change("D", {"id": 3, "v": None}),
+        clock.change("I", {"id": 3, "v": "again"}, same_transaction=True),
+    ]
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), changes))
+    bench.apply()
+    assert values(bench) == {1: "last", 2: "other", 3: "again"}
+    assert bench.rows() == bench.truth()
+    assert looks == [1, 1]
 
 
 def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
