@@ -27,10 +27,9 @@ from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.new_cli import new
 from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
-from lake_assets.config import Strategy
-from lake_assets.config.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
+from lake_assets.strategy import Strategy
 from lake_assets.words import many
 
 app = typer.Typer(
@@ -77,6 +76,8 @@ def options(
     ] = False,
 ) -> None:
     """A lakehouse from AWS DMS files."""
+    from lake_assets.config.config_file import lake_path
+
     context.obj = lake_path(config)
 
 
@@ -84,6 +85,7 @@ def options(
 def validate(context: typer.Context) -> None:
     """Check lake.yaml, alone and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
+    from lake_assets.config.config_file import ConfigError, load_lake
     from lake_assets.lake import open_without_broken_marts
 
     lake = open_without_broken_marts(load_lake(context.obj))
@@ -245,6 +247,7 @@ def dev(
 ) -> None:
     """Start Dagster's UI and daemon on this lake."""
     from lake_assets.commands.run.dev import dev as run_dev
+    from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
 
     lake = load_lake(context.obj)
@@ -270,16 +273,20 @@ def main() -> None:
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()
-    except (ConfigError, PreflightError, DocumentError, CatalogUnavailable) as error:
+    except (PreflightError, DocumentError, CatalogUnavailable) as error:
         err.print(str(error))
         sys.exit(2)
     except LakeError as error:
         err.print(str(error))
         sys.exit(1)
     except Exception as error:
+        from lake_assets.config.config_file import ConfigError
         from lake_assets.iceberg.catalog_faults import fault_of
         from lake_assets.spark.causes import disk_full, root_cause
 
+        if isinstance(error, ConfigError):
+            err.print(str(error))
+            sys.exit(2)
         if disk_full(error):
             err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.")
             sys.exit(1)

@@ -4,7 +4,7 @@ A module for each part of the file. Not here: reading the file and the environme
 setting.
 """
 
-from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig, Strategy
+from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import AwsAccess, SecretsConfig
 from lake_assets.config.aws.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.base import (
@@ -44,4 +44,5 @@ from lake_assets.config.tables import (
     TableConfig,
     name_mistake,
 )
+from lake_assets.strategy import Strategy
 from lake_assets.table_name import TableName, is_called, table_mistake, table_text

@@ -5,7 +5,6 @@ Not here: the continuous run's rounds (`orchestration/runs/continuous_run.py`), 
 """
 
 from datetime import timedelta
-from enum import StrEnum
 from string import Formatter
 from urllib.parse import urlsplit
 
@@ -15,15 +14,6 @@ from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.config.base import Duration, Model, Switched
 
 SHORTEST_ORPHAN_AGE = timedelta(days=1)
-
-
-class Strategy(StrEnum):
-    """How a batch of a table of current rows can be written, where there is a choice."""
-
-    REWRITE = "rewrite"
-    """One commit replaces all of the table's files with its remaining rows and the new ones."""
-    DELETE_AND_APPEND = "delete_and_append"
-    """One commit marks the rows of the batch's keys as deleted, the next one appends their new rows."""
 
 
 class MaintenanceConfig(Model):

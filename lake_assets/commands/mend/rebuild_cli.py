@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.commands.mend.slice_commands import compare_slices, repair_slices
 from lake_assets.commands.options import Name
 from lake_assets.errors import LakeError
 from lake_assets.words import many
@@ -46,6 +45,8 @@ def rebuild(
         raise typer.BadParameter("--slice is for --check alone; `lake-assets replay --slice` repairs")
     lake, targets = chosen(context, table)
     if slices is not None:
+        from lake_assets.commands.mend.slice_commands import compare_slices
+
         raise typer.Exit(compare_slices(lake, keyed(targets), slices))
     differs = False
     for target in targets:
@@ -83,6 +84,8 @@ def replay(
         raise typer.BadParameter("set --from and what belongs to it, or --slice alone")
     lake, targets = chosen(context, table)
     if slices is not None:
+        from lake_assets.commands.mend.slice_commands import repair_slices
+
         raise typer.Exit(repair_slices(lake, keyed(targets), slices))
     assert first is not None, "one of the two is set"
     differs = False

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from lake_assets.commands.run.opening import opened
 from lake_assets.commands.show.console import results
 from lake_assets.words import many
 
@@ -23,6 +22,7 @@ def backfill(
     ] = None,
 ) -> None:
     """Compute partitions of a mart again. If it is stopped, `sync` or the sensors compute what is left."""
+    from lake_assets.commands.run.opening import opened
     from lake_assets.rounds.requested_periods import asked_periods
 
     lake = opened(context.obj, needs_marts=True)

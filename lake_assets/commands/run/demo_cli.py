@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from lake_assets.commands.run.sync_cli import BRIEF_ROWS, run_sync
-from lake_assets.commands.setup.folder import SPARK_LOG, local_folder
 from lake_assets.commands.show.console import messages, results
-from lake_assets.config.config_file import load_lake
 from lake_assets.words import many
 
 demo = typer.Typer(no_args_is_help=True, help="Run the bike-sharing demonstration.")
@@ -39,6 +37,7 @@ def feed(
     duration: Annotated[float | None, typer.Option(help="Seconds; by default until it is stopped.")] = None,
 ) -> None:
     """Continue the source in real time."""
+    from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.feed import run_feed
 
@@ -57,7 +56,9 @@ def feed(
 def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
     """Generate a history unless there is one, run the main job, compare silver with the source."""
     from lake_assets.commands.run.warm_spark import on_running_server
+    from lake_assets.commands.setup.folder import SPARK_LOG, local_folder
     from lake_assets.commands.show.show import show_comparison, show_rows
+    from lake_assets.config.config_file import load_lake
     from lake_assets.demo import demo_commands as demonstration
     from lake_assets.lake import open_lake
     from lake_assets.spark.session import SparkSessions, check_spark
@@ -92,6 +93,7 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
 def generate_history(config: Path, changes: int, days: float, seed: int) -> None:
     """Writes the demonstration's history, unless there is one."""
     from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.demo_commands import generate as generate_demo
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.commands.setup.folder import local_folder
-
 if TYPE_CHECKING:
     from lake_assets.spark.connect_server import ConnectServer
 
@@ -68,6 +66,7 @@ def status(
 
 
 def _server(path: Path) -> "ConnectServer":
+    from lake_assets.commands.setup.folder import local_folder
     from lake_assets.config.config_file import load_lake
     from lake_assets.spark.connect_server import ConnectServer
 

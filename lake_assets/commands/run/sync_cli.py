@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lake_assets.commands.show.console import messages, results
-from lake_assets.config import Strategy
+from lake_assets.strategy import Strategy
 from lake_assets.words import many
 
 if TYPE_CHECKING:
