@@ -85,7 +85,7 @@ def options(
 def validate(context: typer.Context) -> None:
     """Check lake.yaml, alone and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
-    from lake_assets.config.config_file import ConfigError, load_lake
+    from lake_assets.config.config_file import ConfigError, included_tables, load_lake
     from lake_assets.lake import open_without_broken_marts
 
     lake = open_without_broken_marts(load_lake(context.obj))
@@ -93,7 +93,7 @@ def validate(context: typer.Context) -> None:
     for warning in checked.warnings:
         err.print(f"warning: {warning}")
     if checked.mistakes:
-        raise ConfigError(context.obj, list(checked.mistakes))
+        raise ConfigError(context.obj, list(checked.mistakes), included_tables(context.obj))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
         f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "

@@ -15,6 +15,8 @@ NOUNS = (
 )
 COUNTED = re.compile(rf"(\{{[^{{}}]+\}}\}}?|%d) (more |silver |CDC |such |pending |new )?({NOUNS})\b")
 """A number and a plural noun in one text."""
+VERB_APART = re.compile(r"\bmany\([^{}]*\)\} (are|were|have|do)\b")
+"""A counted noun and a plural verb that does not know the number."""
 CONSTANT = re.compile(r"\{[A-Z_]+(:,)?\}")
 """A number that is never one."""
 
@@ -70,6 +72,10 @@ def test_no_text_has_a_number_beside_a_plural() -> None:
         for match in [COUNTED.search(line)]
         if match and not CONSTANT.fullmatch(match[1])
     ] == []
+
+
+def test_no_counted_noun_has_a_plural_verb_beside_it() -> None:
+    assert [(place, line) for place, line in lines() if VERB_APART.search(line)] == []
 
 
 def test_no_text_has_an_article_before_a_mode() -> None:

@@ -6,14 +6,17 @@ columns that the files show (`schema/evolve.py`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lake_assets.checks.data_check import Outcome, Rule
 from lake_assets.config import Column
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.promotion import holds
 from lake_assets.silver.table.targets import Target
-from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable, read_table
 from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable
 
 
 def same_columns(target: Target) -> Rule:
@@ -24,6 +27,9 @@ def same_columns(target: Target) -> Rule:
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
         address = runtime.lake.sources[target.source].database
         assert address is not None, "the check exists only with an address"
+        # Here, because every command opens the lake's checks, and few read a database.
+        from lake_assets.storage.reflection.reflect import read_table
+
         found = read_table(address.get_secret_value(), target.table, runtime.aws.secrets)
         if found is None:
             return Outcome(False, f"The source has no table {target.table}, or the user may not read it.")
@@ -34,7 +40,7 @@ def same_columns(target: Target) -> Rule:
         problems = [*_differences(columns, found, ignored), *_key(target, found)]
         figures = {"columns": len(columns), "columns_at_source": len(found.columns)}
         if not problems:
-            return Outcome(True, f"{many(len(columns), 'column')} are those of {target.table}.", figures)
+            return Outcome(True, f"{many(len(columns), 'column', 'are')} those of {target.table}.", figures)
         state = (
             f"The contract of {target.table} differs from the source in {many(len(problems), 'place')}. Change the "
             "table's columns in lake.yaml, or the table at the source."
@@ -44,7 +50,7 @@ def same_columns(target: Target) -> Rule:
     return rule
 
 
-def _by_new_names(source: SourceTable, renamed_from: Mapping[str, str]) -> SourceTable:
+def _by_new_names(source: "SourceTable", renamed_from: Mapping[str, str]) -> "SourceTable":
     """The source's table by silver's names, where the source has the old name only."""
     known = {column.name for column in source.columns}
     new_names = {old: new for new, old in renamed_from.items() if new not in known}
@@ -60,7 +66,7 @@ def _by_new_names(source: SourceTable, renamed_from: Mapping[str, str]) -> Sourc
     )
 
 
-def _differences(columns: Sequence[Column], source: SourceTable, ignored: set[str]) -> Iterator[str]:
+def _differences(columns: Sequence[Column], source: "SourceTable", ignored: set[str]) -> Iterator[str]:
     known = {column.name: column for column in columns}
     at_source = {column.name: column for column in source.columns}
     for name, found in at_source.items():
@@ -73,7 +79,7 @@ def _differences(columns: Sequence[Column], source: SourceTable, ignored: set[st
             yield from _of_column(column, at_source[name])
 
 
-def _of_column(column: Column, source: SourceColumn) -> Iterator[str]:
+def _of_column(column: Column, source: "SourceColumn") -> Iterator[str]:
     declared = source.declared
     # If DMS's documentation has no exact type, lake.yaml has the user's decision. Text holds every value.
     if declared.is_decided and column.type != "string" and not holds(column.type, declared.type):
@@ -82,7 +88,7 @@ def _of_column(column: Column, source: SourceColumn) -> Iterator[str]:
         yield f"{column.name}: may be NULL at the source, not null in the contract"
 
 
-def _key(target: Target, source: SourceTable) -> Iterator[str]:
+def _key(target: Target, source: "SourceTable") -> Iterator[str]:
     # A table without a primary key may be declared with a unique one.
     keys = [source.primary_key, *source.unique_keys]
     if target.key and sorted(target.key) not in [sorted(key) for key in keys]:

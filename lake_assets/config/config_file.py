@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
 from lake_assets.config.base import Keys
+from lake_assets.config.reading.included import Included
 from lake_assets.config.reading.nodes import composed
 from lake_assets.config.reading.undecided import once_for_each_decision
 from lake_assets.config.reading.values import Reading
@@ -54,10 +55,15 @@ class ConfigError(Exception):
     """`lake.yaml` cannot be used. The message has a line per mistake: the file, the key, what is wrong and what to
     do."""
 
-    def __init__(self, file: Path, mistakes: list[tuple[Keys, str]]) -> None:
+    def __init__(
+        self, file: Path, mistakes: list[tuple[Keys, str]], included: Included | None = None
+    ) -> None:
+        """`included`: the tables that other files than `file` have; their mistakes name that file and the line."""
         self.file = file
         self.mistakes = tuple(f"{_key_text(keys)}: {text}" if keys else text for keys, text in mistakes)
-        super().__init__("\n".join(f"{file}: {mistake}" for mistake in self.mistakes))
+        places = [included.place(keys) if included is not None else None for keys, _ in mistakes]
+        lines = zip(places, self.mistakes, strict=True)
+        super().__init__("\n".join(f"{place or file}: {mistake}" for place, mistake in lines))
 
 
 def lake_path(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
@@ -74,22 +80,35 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     """
     environ = os.environ if environ is None else environ
     file = lake_path(path, environ=environ)
+    reading, content, included = _read(file, environ)
+    # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
+    resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
+    lake, refused = _validate(content)
+    refused = list(once_for_each_decision(refused, reading.undecided | included.undecided))
+    mistakes = [*reading.mistakes, *included.mistakes]
+    unread = [keys for keys, _ in mistakes]
+    refused = [(keys, text) for keys, text in refused if keys not in unread]
+    if lake is None or mistakes:
+        raise ConfigError(file, [*mistakes, *refused], included)
+    return lake
+
+
+def included_tables(path: Path) -> Included:
+    """The tables that a lake.yaml includes. Raises ConfigError."""
+    return _read(path, os.environ)[2]
+
+
+def _read(file: Path, environ: Mapping[str, str]) -> tuple[Reading, dict[str, Any], Included]:
+    """The file's content with the tables that it includes, and the mistakes so far. Raises ConfigError."""
     root, lines = _root(file)
-    reading = Reading(environ, lines)
+    reading, included = Reading(environ, lines), Included()
     content = reading.value(root, ())
     if not isinstance(content, dict):
         raise ConfigError(
             file, [*reading.mistakes, ((), "must be a mapping with the keys catalog, sources and gold")]
         )
-    # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
-    resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
-    lake, refused = _validate(content)
-    refused = list(once_for_each_decision(refused, reading.undecided))
-    unread = [keys for keys, _ in reading.mistakes]
-    refused = [(keys, text) for keys, text in refused if keys not in unread]
-    if lake is None or reading.mistakes:
-        raise ConfigError(file, [*reading.mistakes, *refused])
-    return lake
+    included.merge(content, file.parent, _root, environ)
+    return reading, content, included
 
 
 def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[Keys, str]]]:

@@ -106,6 +106,9 @@ class SourceConfig(Model):
     notifications: NotificationsConfig | None = None
     dms_task: DmsTask | None = None
     """The task that writes to the location; if several do, set it for each table."""
+    include: tuple[str, ...] = ()
+    """Files with further tables, such as one for each schema: each has what stands under `tables` here. Paths are
+    relative to lake.yaml."""
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()

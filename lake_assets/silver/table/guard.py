@@ -77,5 +77,5 @@ def described(found: list[Snapshot]) -> str:
     by = next(
         (f" by {summary(newest)[name]}" for name in ("app-id", "engine-name") if name in summary(newest)), ""
     )
-    more = f" and {many(len(found) - 1, 'more snapshot')} were" if len(found) > 1 else " was"
+    more = f" and {many(len(found) - 1, 'more snapshot', 'were')}" if len(found) > 1 else " was"
     return f"Snapshot {newest.snapshot_id} ({operation}{by}, {committed_at(newest):%Y-%m-%d %H:%M:%S} UTC){more} made"

@@ -144,7 +144,7 @@ class BatchContext:
 
     def why_not_rewritten(self, keys: int) -> str:
         """Why a batch of so many keys does not replace the whole table."""
-        return self.why_marked or f"{many(keys, 'key')} are too many to rewrite a small table"
+        return self.why_marked or f"{many(keys, 'key', 'are')} too many to rewrite a small table"
 
     @property
     def retries(self) -> bool:
