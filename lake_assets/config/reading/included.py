@@ -40,7 +40,8 @@ class Included:
         root_of: Callable[[Path], tuple[yaml.Node, list[str]]],
         environ: Mapping[str, str],
     ) -> None:
-        """Adds the tables of the included files to the content of a lake.yaml in this folder. `root_of` reads a file and its lines;
+        """Adds the tables of the included files to the content of a lake.yaml in this folder. `root_of` reads a file
+        and its lines;
         what it raises is not caught."""
         sources = content.get("sources")
         for name, source in sources.items() if isinstance(sources, dict) else ():
