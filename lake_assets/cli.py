@@ -244,6 +244,9 @@ def dev(
     port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
     feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed too.")] = False,
     rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print what Dagster's daemon does at each tick.")
+    ] = False,
 ) -> None:
     """Start Dagster's UI and daemon on this lake."""
     from lake_assets.commands.run.dev import dev as run_dev
@@ -259,7 +262,10 @@ def dev(
     message = f"Dagster's UI starts on http://localhost:{port}; Ctrl-C stops it" + (
         " and the live feed." if feed else "."
     )
-    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments, started=lambda: err.print(message)))
+    code = run_dev(
+        context.obj, port=port, feed=arguments, started=lambda: err.print(message), verbose=verbose
+    )
+    raise typer.Exit(code)
 
 
 def main() -> None:

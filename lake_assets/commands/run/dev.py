@@ -29,14 +29,25 @@ POLL_SECONDS = 0.2
 RESTART_SECONDS = 5.0
 """Seconds before the next attempt if the server could not be started."""
 
+SUPERSEDED = "ignore:Function `dev_command` is superseded"
+"""A filter of Python's warnings: Dagster tells its developers, not the user of `lake-assets dev`, to use another
+command."""
+
 logger = logging.getLogger(__name__)
 
 
-def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
+def dev(
+    config: Path,
+    *,
+    port: int,
+    feed: Sequence[str] | None,
+    started: Callable[[], None],
+    verbose: bool = False,
+) -> int:
     """Runs until it is interrupted or Dagster ends; returns the exit code. `feed`: arguments of `demo feed`; None runs
-    no feed. `started` is called once the processes run. If lake.yaml leaves the mode to LAKE_SPARK_MODE or says
-    `connect`, a Spark Connect server of this machine is used. If none is running, `dev` first starts one, and stops it
-    at the end.
+    no feed. `verbose`: whether Dagster prints what its daemon does. `started` is called once the processes run. If
+    lake.yaml leaves the mode to LAKE_SPARK_MODE or says `connect`, a Spark Connect server of this machine is used. If
+    none is running, `dev` first starts one, and stops it at the end.
 
     Writes workspace.yaml and dagster.yaml beside lake.yaml if they are missing. Raises PreflightError if the machine
     lacks Java or the port is taken.
@@ -48,12 +59,23 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     place(folder)
     own = server if server is not None and server.running() is None else None
     with supervised(own) if own is not None else nullcontext():
-        return _run(config, port, feed, chosen, started)
+        return _run(config, _dagster(port, verbose=verbose), feed, chosen, started)
+
+
+def _dagster(port: int, *, verbose: bool) -> list[str]:
+    """The command of the UI and the daemon. At Dagster's usual level, the daemon prints every tick of every sensor."""
+    program = str(Path(sys.executable).parent / "dagster")
+    level = "info" if verbose else "warning"
+    return [program, "dev", "-w", "workspace.yaml", "-p", str(port), "--log-level", level]
+
+
+def _warnings() -> str:
+    return ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), SUPERSEDED)))
 
 
 def _run(
     config: Path,
-    port: int,
+    dagster: list[str],
     feed: Sequence[str] | None,
     chosen: dict[str, str],
     started: Callable[[], None],
@@ -62,10 +84,12 @@ def _run(
     # Without DAGSTER_HOME, `dagster dev` makes a home folder, and leaves it behind when it is killed. The lake's folder
     # serves as the home: it has the dagster.yaml.
     environment = (
-        {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+        {"DAGSTER_HOME": str(folder)}
+        | os.environ
+        | {"LAKE_CONFIG": str(config.absolute()), "PYTHONWARNINGS": _warnings()}
+        | chosen
     )
-    bin_folder = Path(sys.executable).parent
-    commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
+    commands = [dagster]
     if feed is not None:
         commands.append([sys.executable, "-m", "lake_assets.cli", "--config", str(config.absolute()), *feed])
     # Separate sessions: Ctrl-C reaches only this process, which then stops the children in order.

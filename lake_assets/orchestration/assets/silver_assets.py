@@ -8,6 +8,7 @@ the others, and an error that the step raises would stop every table's marts. So
 failing table and logs its failed blocking check. A check of the batch asset then fails the run.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -91,20 +92,26 @@ def batch_key(prefix: Sequence[str], source: str, chunk: int) -> dg.AssetKey:
 
 def batch_keys(source: str, targets: Sequence[Target], selected: Sequence[Target]) -> set[dg.AssetKey]:
     """The batch assets of the chunks that the selected targets are in."""
-    own = [target for target in targets if target.source == source]
-    return {
-        batch_key(target.key_prefix, source, own.index(target) // CHUNK + 1)
-        for target in selected
-        if target.source == source
-    }
+    batches = _batches(targets)
+    return {batches[target.identifier] for target in selected if target.source == source}
 
 
 def batches_of(targets: Sequence[Target]) -> dict[dg.AssetKey, list[Target]]:
     """All tables by the batch asset of their chunk."""
     found: dict[dg.AssetKey, list[Target]] = {}
+    batches = _batches(targets)
     for target in targets:
-        (batch,) = batch_keys(target.source, targets, [target])
-        found.setdefault(batch, []).append(target)
+        found.setdefault(batches[target.identifier], []).append(target)
+    return found
+
+
+def _batches(targets: Sequence[Target]) -> dict[str, dg.AssetKey]:
+    """By silver table, the batch asset of its chunk; `targets` are all tables."""
+    before, found = Counter[str](), {}
+    for target in targets:
+        number = before[target.source] // CHUNK + 1
+        found[target.identifier] = batch_key(target.key_prefix, target.source, number)
+        before[target.source] += 1
     return found
 
 
