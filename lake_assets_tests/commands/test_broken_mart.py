@@ -41,7 +41,7 @@ def test_the_tables_are_shown_beside_a_mart_that_is_broken(
     )
     elsewhere = "gold.station_daily reads silver_bikeshare.trips, which lake.yaml does not have."
     for command, code, shown in (
-        (("status",), 1, "silver_shop.items"),
+        (("status", "--all"), 1, "silver_shop.items"),
         (("status", "--json"), 1, '"table": "silver_shop.items"'),
         (("latency",), 0, ""),
         (("quarantine", "list"), 0, "Nothing is quarantined."),
@@ -50,7 +50,10 @@ def test_the_tables_are_shown_beside_a_mart_that_is_broken(
         told = capsys.readouterr()
         assert shown in told.out
         assert told.err.splitlines() == [f"gold.marts: {reason}", elsewhere], command
-    for line in ("validate", "maintain", "backfill rates 2026-03-01 2026-03-01"):
+    assert call(folder, "validate") == 2
+    place = folder / "lake.yaml"
+    assert capsys.readouterr().err.splitlines() == [f"{place}: gold.marts: {reason}", f"{place}: {elsewhere}"]
+    for line in ("maintain", "backfill rates 2026-03-01 2026-03-01"):
         assert call(folder, *line.split()) == 1
         assert capsys.readouterr().err.splitlines() == [f"gold.marts: {reason}"], line
 

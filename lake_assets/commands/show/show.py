@@ -17,8 +17,10 @@ from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.words import many, span
 
+_WITHIN = "half / 99 %\nwithin, s"
 _WITHIN_MEANS = (
-    "within: time from a file's arrival to its rows in the table, for half and for 99 % of the batches."
+    "within: the time from a file's arrival to its rows in the table, for half of the batches / for 99 % of them "
+    "(s; h: hours, d: days)."
 )
 ROOMY = 140
 """The width of a console, in characters, that has room for a table's last batch."""
@@ -155,8 +157,9 @@ def _show_tables(console: Console, statuses: Sequence[TableStatus], *, one: bool
         "pending": lambda line: str(line.pending_files),
         "quaran-\ntined": lambda line: f"{line.quarantined:,}",
         "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
-        "half\nwithin": lambda line: "" if line.latency is None else _seconds(line.latency.p50),
-        "99 %\nwithin": lambda line: "" if line.latency is None else _seconds(line.latency.p99),
+        _WITHIN: lambda line: (
+            "" if line.latency is None else f"{_short(line.latency.p50)} / {_short(line.latency.p99)}"
+        ),
     }
     if console.width >= ROOMY:
         columns |= {
@@ -167,7 +170,7 @@ def _show_tables(console: Console, statuses: Sequence[TableStatus], *, one: bool
         statuses,
         columns,
         left=["state", "last batch", "applied at"],
-        optional=["quaran-\ntined", "lag", "half\nwithin", "99 %\nwithin"],
+        optional=["quaran-\ntined", "lag", _WITHIN],
     )
     if any(line.latency is not None for line in statuses):
         table.caption, table.caption_justify = _WITHIN_MEANS, "left"
@@ -207,11 +210,6 @@ def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
 
 def _spread(spread: Spread | None) -> str:
     return "" if spread is None else " / ".join(map(_short, (spread.p50, spread.p99, spread.max)))
-
-
-def _seconds(seconds: float) -> str:
-    short = _short(seconds)
-    return short if short[-1].isalpha() else f"{short} s"
 
 
 def _short(seconds: float) -> str:
