@@ -18,7 +18,6 @@ from lake_assets.config.base import (
 )
 from lake_assets.config.checks import QuarantineGrowth, Reconcile, TableCheck
 from lake_assets.config.columns import REDACTED, Column, Mask, parse_column
-from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
@@ -27,8 +26,8 @@ from lake_assets.config.lake_config import (
     CatalogConfig,
     GoldConfig,
     LakeConfig,
-    SourceConfig,
 )
+from lake_assets.config.source import ConsistentCut, SourceConfig
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from lake_assets.config.aws.access import AwsAccess
-from lake_assets.config.lake_config import CatalogConfig, LakeConfig, SourceConfig
+from lake_assets.config.lake_config import CatalogConfig, LakeConfig
+from lake_assets.config.source import SourceConfig
 from lake_assets.errors import LakeError
 
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from lake_assets.bronze.files.content import UnreadableFile
-from lake_assets.bronze.files.first_times import earliest_time
 from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import inspect_file, inspect_large_file
 from lake_assets.bronze.files.inspection import FileInspection
@@ -29,6 +28,7 @@ from lake_assets.bronze.files.unsupported import UnsupportedFile
 from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.scan.first_times import earliest_time
 from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
@@ -39,7 +39,14 @@ from lake_assets.bronze.scan.table_folders import (
     logged_folders,
     mixed_folders,
 )
-from lake_assets.bronze.scan.vanished import Removed, Vanished, newest_known, vanished_record, vanished_tables
+from lake_assets.bronze.scan.vanished import (
+    Removed,
+    Vanished,
+    any_left,
+    newest_known,
+    vanished_record,
+    vanished_tables,
+)
 from lake_assets.config import DmsSettings, SourceConfig, table_text
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
@@ -59,8 +66,7 @@ class Discovery:
     unknown: list[UnknownKey]
     """Files that cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
-    """The number of files by `schema.table`, of tables that lake.yaml does not name. Only transaction files among them
-    are logged."""
+    """The number of files by table that lake.yaml does not name. Only transaction files among them are logged."""
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
@@ -91,7 +97,6 @@ def discover(
     hints: Collection[str] = (),
 ) -> Discovery:
     """Lists the source and logs new files, in at most one commit.
-
     `listing`: for a caller that scans repeatedly and need not list everything each time; `hints`: new keys by S3's
     notifications, whose tables are listed first.
 
@@ -127,8 +132,7 @@ def discover(
 
 @dataclass
 class _Scan:
-    """One scan of a location: what the keys mean, and the log as it was before the listing. Records that another
-    process logs later may be newer than the listing."""
+    """One scan of a location, and the log before the listing: later records may be newer than the listing."""
 
     source: SourceConfig
     store: ObjectStore
@@ -264,7 +268,7 @@ class _Scan:
         content exists under other keys."""
         gone = vanished_tables(newest_known(records), keys, self.source.tables, removals)
         # Listed a second time: a folder that is being moved, or was not mounted for a moment, exists again.
-        gone = [table for table in gone if not (table.certain and _any_left(self.store, table))]
+        gone = [table for table in gone if not (table.certain and any_left(self.store, table))]
         return [table for table in gone if not any(file.key in absent for file in table.files)]
 
 
@@ -345,17 +349,10 @@ def _is_unlogged(
     return not isinstance(seen, NewFile) or not known.is_beside(seen, absent)
 
 
-def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
-    folder = folder_of(vanished.files[0].key)
-    known = {file.key for file in vanished.files}
-    return any(obj.key in known for obj in store.list(folder.prefix if folder else "/"))
-
-
 def _is_settled(
     obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int], source: SourceConfig
 ) -> bool:
-    """Whether the log alone classifies an object, so that its key need not be parsed. True of most objects in most
-    scans."""
+    """Whether the log alone classifies an object, so that its key need not be parsed; true of most objects."""
     if newest is None or not obj.size or newest.format == TRANSACTIONS or source.ignore_case:
         return False
     return newest.qualified_table in source.tables and _is_known(obj, newest, marks)

@@ -182,3 +182,10 @@ def before(mark: LoggedFile, records: Sequence[LoggedFile]) -> VanishedFiles:
 def still_vanished(records: Sequence[LoggedFile]) -> LoggedFile | None:
     """The newest record of a table, if it is a record of vanished files."""
     return records[-1] if records and records[-1].kind is FileKind.VANISHED else None
+
+
+def any_left(store: ObjectStore, vanished: Vanished) -> bool:
+    """Whether the bucket still has one of the files."""
+    folder = folder_of(vanished.files[0].key)
+    known = {file.key for file in vanished.files}
+    return any(obj.key in known for obj in store.list(folder.prefix if folder else "/"))

@@ -59,7 +59,7 @@ def dev(
     place(folder)
     own = server if server is not None and server.running() is None else None
     with supervised(own) if own is not None else nullcontext():
-        return _run(config, _dagster(port, verbose=verbose), feed, chosen, started)
+        return _run(config, port, _dagster(port, verbose=verbose), feed, chosen, started)
 
 
 def _dagster(port: int, *, verbose: bool) -> list[str]:
@@ -75,6 +75,7 @@ def _warnings() -> str:
 
 def _run(
     config: Path,
+    port: int,
     dagster: list[str],
     feed: Sequence[str] | None,
     chosen: dict[str, str],

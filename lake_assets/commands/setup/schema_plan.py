@@ -14,7 +14,7 @@ from lake_assets.lake import Lake
 from lake_assets.schema.alter_columns import Step, steps, version_of
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.silver.apply.evolve_table import batch_contracts
-from lake_assets.silver.plan.planner import living_files, made_of
+from lake_assets.silver.plan.members import living_files, made_of
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.position import Position
 
@@ -66,9 +66,7 @@ def _used(state: TableState, arriving: Sequence[LoggedFile]) -> Sequence[LoggedF
     """The files that the table is made of once all pending and arriving ones are applied."""
     target, every = state.target, [*state.logged, *arriving]
     living = living_files(every, target.mode, target.config.on_vanished)
-    if not living:
-        return ()
-    return made_of(living, target.mode, max(file.epoch for file in living), living[-1].offset)
+    return made_of(living, target.mode, living[-1].offset) if living else ()
 
 
 def _contracts(state: TableState, recorded: Contracts, files: Sequence[LoggedFile]) -> Contracts:
