@@ -147,7 +147,7 @@ def test_a_store_that_pages_in_another_way_is_refused(new_bucket, s3, monkeypatc
     [
         ("s3://lake/dms/in", "s3://lake/dms/in", "s3a://lake/dms/in/public/Order Lines/%3D.csv"),
         ("s3://lake/dms/in/", "s3://lake/dms/in", "s3a://lake/dms/in/public/Order Lines/%3D.csv"),
-        ("s3a://lake", "s3://lake", "s3a://lake/public/Order Lines/%3D.csv"),
+        ("s3://lake", "s3://lake", "s3a://lake/public/Order Lines/%3D.csv"),
         ("/data/bronze", "/data/bronze", "file:///data/bronze/public/Order Lines/%3D.csv"),
         ("file:///data/bronze/", "/data/bronze", "file:///data/bronze/public/Order Lines/%3D.csv"),
     ],
