@@ -100,7 +100,7 @@ def test_in_one_go(new_database: Callable[[str], str], tmp_path: Path) -> None:
     described = settings(MapUnboundedNumericAsString=True, MapBooleanAsBoolean=True)
     limited = task(*rules)
     printed = init(tmp_path, address, {"Endpoints": [described, ENDPOINT]}, {"ReplicationTasks": [limited]})
-    assert "lake.yaml: 2 tables, 10 columns of PostgreSQL" in printed
+    assert "lake.yaml: 2 tables, 10 columns of PostgreSQL" in " ".join(printed.split())
     assert (
         "left out: crm.people, public.other, public.tmp_1, which the table mapping does not select" in printed
     )

@@ -218,8 +218,8 @@ def _as_lake_error(runtime: LakeRuntime, target: Target, batch: Batch, error: Ex
     """The error for a user from the error of a batch; without secrets."""
     too_long = too_long_for_a_path(full_traceback(error), target.partition_by)
     if too_long is not None:
-        maintain = f"lake-assets maintain --source {target.source} --table {target.argument}"
-        reason = f"{too_long}, and run `{maintain}`."
+        named = f"--source {target.source} --table {target.argument}"
+        reason = f"{too_long}, and run `lake-assets maintain {named}`."
     else:
         reason = hidden_in(runtime.lake, root_cause(error))
     if (lost := runtime.sessions.lost("a batch", error)) is not None:
