@@ -180,7 +180,8 @@ PARQUET: list[tuple[str, str, str, Any]] = [
     ("time", "timestamp_ntz", "'2026-03-01 12:00:00'", None),
     ("json", "int", "12", None),
     ("uuid", "bigint", "12", None),
-    ("string", "binary", "X'4142'", None),
+    ("string", "binary", "X'4142'", "AB"),
+    ("string", "binary", "X'41FF'", None),
     ("binary", "int", "12", None),
     ("boolean", "date", "DATE'2026-03-01'", None),
 ]

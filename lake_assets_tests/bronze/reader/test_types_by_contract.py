@@ -274,7 +274,7 @@ MISFITS: list[tuple[str, pa.Array]] = [
     ("time", pa.array([12], pa.int32())),
     ("binary", pa.array([12])),
     ("binary", pa.array(["xyz"])),
-    ("string", pa.array([b"ab"])),
+    ("string", pa.array([b"a\xff"])),
     ("uuid", pa.array([b"ab"])),
     ("json", pa.array([1.0])),
 ]
