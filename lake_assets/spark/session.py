@@ -209,7 +209,9 @@ class SparkSessions:
     def lost(self, during: str, error: BaseException) -> SparkLost | None:
         """The error for a user, if `error` says that the server was lost or does not answer; None for any other error.
         The next sessions connect to the server that answers then. `during`: what was lost with it."""
-        if isinstance(error, PreflightError) and self._connects and not isinstance(error, SparkRefused):
+        if isinstance(error, SparkRefused):
+            return None  # the user's token is wrong, however often it is repeated
+        if isinstance(error, PreflightError) and self._connects:
             return SparkLost(str(error))
         if not server_lost(error):
             return None
