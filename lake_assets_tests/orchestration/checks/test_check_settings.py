@@ -157,19 +157,23 @@ def test_a_schedule_takes_a_check_from_the_others(reopened: Callable[..., Shop])
             key for job in jobs for key in repository.get_job(job).asset_layer.asset_graph.asset_check_keys
         }
 
-    def evaluated(shop: Shop) -> list[dg.AssetCheckKey]:
+    def evaluated(shop: Shop) -> list[bool]:
+        """Whether a tick of the sensor evaluates the freshness of bronze and of the mart."""
         keys = (OF_TABLE["bronze_freshness"], OF_MART["freshness"])
-        return [key for key in keys if check_executions(shop.instance, key)]
+        before = [newest(shop, key) for key in keys]
+        shop.tick("freshness")
+        return [newest(shop, key) != was for key, was in zip(keys, before, strict=True)]
+
+    def newest(shop: Shop, key: dg.AssetCheckKey) -> object:
+        return next((execution for execution in check_executions(shop.instance, key)), None)
 
     own = {"schedule": "15 5 * * *"}
     shop = reopened(dict.fromkeys(OF_TABLE, own), dict.fromkeys(OF_MART, own))
     assert not scheduled(shop) & EVERY_CHECK, "only those of the other mart"
-    shop.tick("freshness")
-    assert evaluated(shop) == []
+    assert evaluated(shop) == [False, False]
     shop = reopened({}, {})
     assert EVERY_CHECK - scheduled(shop) == {OF_TABLE["bronze_freshness"], *OF_MART.values()}
-    shop.tick("freshness")
-    assert len(evaluated(shop)) == 2
+    assert evaluated(shop) == [True, True]
 
 
 def test_each_check_that_blocks_holds_the_marts(reopened: Callable[..., Shop]) -> None:
