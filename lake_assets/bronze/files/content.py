@@ -77,13 +77,16 @@ def chunks(store: ObjectStore, key: str, compression: str) -> Iterator[bytes]:
         yield from _inflated(stream, key) if compression == "gzip" else _pieces(stream)
 
 
-def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
-    """All of the content. Raises as `chunks`, and UnreadableFile for more than `limit` bytes."""
+def whole(
+    store: ObjectStore, key: str, compression: str, limit: int, *, why: str = "it is irregular"
+) -> bytes:
+    """All of the content. Raises as `chunks`, and UnreadableFile for more than `limit` bytes; `why`: why it has to be
+    read whole."""
     content = bytearray()
     for chunk in chunks(store, key, compression):
         content += chunk
         if len(content) > limit:
-            raise UnreadableFile(key, f"it is irregular and larger than {limit >> 20} MiB")
+            raise UnreadableFile(key, f"it is larger than {limit >> 20} MiB, and {why}")
     return bytes(content)
 
 

@@ -33,6 +33,9 @@ class Record:
     fields: tuple[str, ...] | None
     fault: str | None
     """Why `fields` is None."""
+    has_return: bool = False
+    """Whether a carriage return outside of quotes, which `fields` lacks, precedes its newline: the program that wrote
+    it may end lines with \\r\\n, or the last text may end so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Scanned:
     end: int
     """Where the next record starts, or the position of the faulty quote."""
     fault: str | None
+    has_return: bool = False
+    """As of a `Record`."""
 
 
 def scan_record(content: bytes, start: int, dialect: CsvDialect) -> Scanned:
@@ -54,12 +59,10 @@ def scan_record(content: bytes, start: int, dialect: CsvDialect) -> Scanned:
             value, at = _quoted(content, at)
             if value is None:
                 return Scanned(fields, len(content), UNCLOSED)
-            if content.startswith(b"\r" + dialect.row_delimiter, at) and dialect.row_delimiter == b"\n":
-                # Written by a program that ends lines with \r\n; `csv_values` treats the \r of all last fields alike.
-                value, at = value + b"\r", at + 1
             fields.append(value)
-            if content.startswith(dialect.row_delimiter, at):
-                return Scanned(fields, at + len(dialect.row_delimiter), None)
+            has_return = dialect.row_delimiter == b"\n" and content.startswith(b"\r\n", at)
+            if has_return or content.startswith(dialect.row_delimiter, at):
+                return Scanned(fields, at + has_return + len(dialect.row_delimiter), None, has_return)
             if at == len(content):
                 return Scanned(fields, at, CUT_OFF)
             if not content.startswith(dialect.delimiter, at):
@@ -76,7 +79,9 @@ def scan_record(content: bytes, start: int, dialect: CsvDialect) -> Scanned:
             fields.append(content[at : found.start()])
             at = found.end()
             if mark == dialect.row_delimiter:
-                return Scanned(fields, at, None)
+                has_return = mark == b"\n" and fields[-1].endswith(b"\r")
+                fields[-1] = fields[-1].removesuffix(b"\r") if has_return else fields[-1]
+                return Scanned(fields, at, None, has_return)
 
 
 def _quoted(content: bytes, start: int) -> tuple[bytes | None, int]:
@@ -113,7 +118,7 @@ def _record(start: int, end: int, found: Scanned) -> Record:
     if found.fault is not None:
         return Record(start, end, None, found.fault)
     try:
-        return Record(start, end, tuple(field.decode() for field in found.fields), None)
+        return Record(start, end, tuple(field.decode() for field in found.fields), None, found.has_return)
     except UnicodeDecodeError as error:
         return Record(start, end, None, f"it is not UTF-8 ({error.reason})")
 

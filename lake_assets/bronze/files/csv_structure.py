@@ -16,6 +16,8 @@ import numpy.typing as npt
 from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 
 BOM = b"\xef\xbb\xbf"
+RETURNS = "its lines end with a carriage return: set csv_row_delimiter to \\r\\n if the endpoint has that"
+"""Only the strict reader distinguishes such an end from a text in quotes that ends with a carriage return."""
 WIDEST = 100_000
 """The most columns of a record that Spark is configured to read; Spark does not read a file whose records might have
 more."""
@@ -138,9 +140,19 @@ class StructureScan:
             # Spark reads \r\n correctly only if neither character occurs alone, nor in a value.
             if b"\r" in block or b"\n" in block or ended != block.count(self._end):
                 self._note("it has carriage returns or newlines that end no record")
-        elif self._dialect.row_delimiter != b"\n" and b"\n" in block:
+        elif self._dialect.row_delimiter == b"\n":
+            if b"\r\n" in block:
+                self._check_returns(np.frombuffer(block, dtype=np.uint8), quotes, began_inside)
+        elif b"\n" in block:
             # Spark turns every row delimiter into a newline, and then every newline ends a record.
             self._note("it has newlines that end no record")
+
+    def _check_returns(self, array: npt.NDArray[Any], quotes: Positions, began_inside: bool) -> None:
+        ends = np.flatnonzero(array == ord("\n"))
+        ends = ends[ends > 0]
+        behind = ends[array[ends - 1] == ord("\r")]
+        if np.any((np.searchsorted(quotes, behind) + began_inside) % 2 == 0):
+            self._note(RETURNS)
 
     def _check_width(self, block: bytes) -> None:
         at = 0

@@ -160,7 +160,7 @@ def _inspect_csv(
     scan.finish()
     rows, irregular = scan.records(), scan.irregular
     if irregular is not None:
-        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR, why=irregular)
         rows = len(csv_records(content, dialect))
     header = None
     if dms.add_column_name and rows:
@@ -200,9 +200,7 @@ def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:
     found = scan_record(record, 0, dialect)
     if found.end < len(record):
         raise UnreadableFile(key, f"the header is not a valid CSV record ({found.fault})")
-    names = [*found.fields]
-    if dialect.row_delimiter == b"\n":
-        names[-1:] = [name.removesuffix(b"\r") for name in names[-1:]]
+    names = found.fields
     if not names or max(map(len, names)) > _LONGEST_NAME:
         raise UnreadableFile(
             key, f"the header is not a valid CSV record ({found.fault or 'a name is very long'})"

@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from lake_assets.bronze.files.content import UnreadableFile, chunks
+from lake_assets.bronze.files.csv_structure import BOM, RETURNS
 from lake_assets.bronze.files.inspect import NamedFile, commit_time
 from lake_assets.config import DmsSettings, table_text
 from lake_assets.storage.object_store import ObjectStore
@@ -40,6 +41,8 @@ class Share:
     rows: int = 0
     first_commit_ts: datetime | None = None
     """UTC; of the table's first row, None if there is no timestamp in it."""
+    irregular: str | None = None
+    """Why Spark must not read the rows."""
 
 
 def inspect_transactions(
@@ -68,6 +71,7 @@ def inspect_transactions(
             if fields[0] not in _OPERATIONS and not own[name]:
                 raise _UnknownTable("its operation is not I, U or D")
             share.rows += 1
+            share.irregular = share.irregular or _irregular(record, is_first=row == 1)
     except _UnknownTable as reason:
         raise UnreadableFile(
             file.key, f"the table of row {row} is unknown: {reason}; expected {','.join(LEADING)},…"
@@ -83,6 +87,14 @@ def table_of(record: bytes, dms: DmsSettings) -> str | None:
     """The `schema.table` of a record of a file that `inspect_transactions` could read; None for an empty line."""
     fields = _leading(record.removesuffix(b"\n"), dms)
     return table_text(_text(fields[2]), _text(fields[1])) if len(fields) >= len(LEADING) else None
+
+
+def _irregular(record: bytes, *, is_first: bool) -> str | None:
+    if record.endswith(b"\r"):
+        return RETURNS  # Spark drops it, also behind a text
+    if is_first and record.startswith(BOM):
+        return "it begins with a byte order mark"
+    return "it has NUL characters" if b"\0" in record else None
 
 
 class _UnknownTable(Exception):
@@ -119,7 +131,7 @@ def _records(content: Iterable[bytes], *, quoted: bool) -> Iterator[bytes]:
 
 
 def _lines(content: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines without their newlines."""
+    """The lines without their newlines. Raises _Damaged if the last one has none."""
     rest: list[bytes] = []
     size = 0
     for chunk in content:
@@ -132,7 +144,8 @@ def _lines(content: Iterable[bytes]) -> Iterator[bytes]:
             rest, size = [more[-1]], len(more[-1])
         if size > _LONGEST_RECORD:
             raise _Damaged(f"has no end for {_LONGEST_RECORD >> 20} MiB", after=1)
-    yield b"".join(rest)
+    if size:
+        raise _Damaged("has no row delimiter after it: the file is incomplete or damaged", after=1)
 
 
 def _leading(record: bytes, dms: DmsSettings) -> list[bytes]:

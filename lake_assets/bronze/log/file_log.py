@@ -340,6 +340,7 @@ def _with_share(record: LoggedFile, before: LoggedFile) -> LoggedFile:
         partitions=tuple(sorted(before.names | record.names)),
         rows=None if None in counts else sum(count for count in counts if count is not None),
         first_commit_ts=min(times, default=None),
+        irregular=record.irregular or before.irregular,
         epoch=max(before.epoch, record.epoch),
     )
 

@@ -20,14 +20,7 @@ from lake_assets.spark.sql import Sql, quoted, sql
 def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
     """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
     values that were not supplied, `_unsupplied`, an array of the names of the source columns without a value."""
-    fields, types = field_names(layout), {column.name: column.type for column in table.columns}
-    bad, last = F.col("_bad"), F.col(fields[-1])
-    if dms.csv_row_delimiter == "\n":
-        if types.get(layout.columns[-1]) == "string":
-            windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
-            bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
-        else:
-            last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
+    fields, known_names = field_names(layout), {column.name for column in table.columns}
     empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
 
     def is_marked(text: Column) -> Column:
@@ -37,11 +30,11 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
         known = F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
         return known if dms.csv_no_sup_value is None else F.when(~is_marked(text), known)
 
-    names = [name if name in types else None for name in layout.columns]
-    beside = [F.col("_file"), F.col("_row"), bad.alias("_bad")]
+    names = [name if name in known_names else None for name in layout.columns]
+    beside = [*map(F.col, PLACE)]
     marks = dms.csv_no_sup_value is not None
     if is_wide(fields):
-        texts = F.concat(F.expr(array_of(map(quoted, fields[:-1]))), F.array(last))
+        texts = F.expr(array_of(map(quoted, fields)))
         if marks:
             missing = F.zip_with(
                 texts, F.expr(texts_of(names)), lambda text, name: F.when(is_marked(text), name)
@@ -49,7 +42,7 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
             beside.append(F.array_compact(missing).alias("_unsupplied"))
         rows = rows.select(F.transform(texts, known_of).alias("_known"), *beside)
         return unpacked(rows, "_known", fields, *PLACE, *(["_unsupplied"] if marks else []))
-    columns = [*map(F.col, fields[:-1]), last]
+    columns = [*map(F.col, fields)]
     if marks:
         marked = (F.when(is_marked(text), F.lit(name)) for text, name in zip(columns, names, strict=True))
         beside.append(F.array_compact(F.array(*marked)).alias("_unsupplied"))

@@ -132,13 +132,13 @@ class _Batch:
 
     def _transactions(
         self, files: Sequence[LoggedFile], layout: Layout, then: DmsSettings, among: LayoutsByRow | None
-    ) -> DataFrame:
-        """The table's own rows of transaction files. Its `folders` are other tables there, and a full load of one of
-        them supersedes only its own rows."""
+    ) -> list[DataFrame]:
+        """The table's own rows of regular transaction files. Its `folders` are other tables there, and a full load of
+        one of them supersedes only its own rows."""
         groups: dict[frozenset[str], list[LoggedFile]] = defaultdict(list)
         for file in files:
             groups[file.names].append(file)
-        parts = [
+        return [
             table_rows(
                 self.spark,
                 self._paths(group),
@@ -151,7 +151,6 @@ class _Batch:
             )
             for names, group in groups.items()
         ]
-        return reduce(DataFrame.unionByName, parts)
 
     def parquet_changes(self, files: Sequence[LoggedFile]) -> DataFrame:
         """The changes of Parquet files of one kind, time and schema."""
@@ -212,24 +211,27 @@ class _Batch:
     ) -> DataFrame:
         """The text of each field, with NULL for the null token."""
         then = self._settings(layout)
-        if files[0].format == TRANSACTIONS:
-            rows = self._transactions(files, layout, then, among)
-        else:
-            rows = self._own_rows(files, layout, then, among)
+        rows = self._rows(files, layout, then, among)
         return rows if files[0].format == "json" else csv_values(rows, layout, self.table, then)
 
-    def _own_rows(
+    def _rows(
         self, files: Sequence[LoggedFile], layout: Layout, dms: DmsSettings, among: LayoutsByRow | None
     ) -> DataFrame:
-        """The rows of files of this table only; Spark's readers read the regular ones."""
-        here = files if among is not None else _read_here(files)
+        """The rows of text files; Spark's readers read the regular ones."""
+        of_many = files[0].format == TRANSACTIONS
+        if of_many:
+            here = [file for file in files if file.irregular is not None]
+        else:
+            here = [*files] if among is not None else _read_here(files)
         known = {file.offset for file in here}
-        there = self._paths([file for file in files if file.offset not in known])
+        there = [file for file in files if file.offset not in known]
         parts = []
-        if there and files[0].format == "json":
-            parts.append(regular_json(self.spark, there, layout))
+        if there and of_many:
+            parts += self._transactions(there, layout, dms, among)
+        elif there and files[0].format == "json":
+            parts.append(regular_json(self.spark, self._paths(there), layout))
         elif there:
-            parts.append(regular_csv(self.spark, there, layout, dms, explain=self.explain))
+            parts.append(regular_csv(self.spark, self._paths(there), layout, dms, explain=self.explain))
         if here:
             parts.append(
                 strict_rows(

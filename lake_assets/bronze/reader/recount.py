@@ -26,6 +26,7 @@ def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Coll
         shares = [known.get(table_text(file.schema, name), Share()) for name in file.names]
         times = [share.first_commit_ts for share in shares if share.first_commit_ts is not None]
         rows = sum(share.rows for share in shares)
-        return replace(file, rows=rows, first_commit_ts=min(times, default=None))
+        irregular = next((share.irregular for share in shares if share.irregular is not None), None)
+        return replace(file, rows=rows, first_commit_ts=min(times, default=None), irregular=irregular)
     found = inspect_file(store, replace(file, key=file.path), dms, with_content=False)
     return replace(file, rows=found.rows, columns=found.columns, width=found.width, irregular=found.irregular)

@@ -23,6 +23,9 @@ UNUSED = "\x00\x1f"
 contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
 PLACE = ("_file", "_row", "_bad")
+RETURN_FAULT = "ends with a carriage return; set CsvRowDelimiter to \\n"
+"""The fault of a row whose last text is followed by a carriage return outside of quotes: nobody can tell whether the
+text ends so, or the lines. In front of a number it is no part of the value."""
 _JSON_OPTIONS = STRICT | {"lineSep": "\n", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 

@@ -87,7 +87,9 @@ def find_shares(
             return UnknownKey(obj.key, f"it has rows of {name}, which the folders of {both} all match")
         owner = TableName.parse(owners[0]) if owners else stream
         own = (stream.table,) if owners else ()
-        inspection = FileInspection(share.rows, None, share.first_commit_ts) if share else FileInspection()
+        inspection = FileInspection()
+        if share is not None:
+            inspection = FileInspection(share.rows, None, share.first_commit_ts, irregular=share.irregular)
         shares.append(
             NewFile.of(obj, file, version, inspection, schema=owner.schema, table=owner.table, partitions=own)
         )

@@ -49,7 +49,6 @@ def inspect(tmp_path: Path) -> Any:
             b"\n\nI,trips,public,1\n\n",
             {"public.trips": 1},
         ),
-        ("no newline at the end", b"I,trips,public,1\nU,trips,public,1", {"public.trips": 2}),
         (
             "rows of several widths and tables",
             b"I,trips,public,1,2,3\nI,notes,public,1\nD,trips,audit,1,2\nU,trips,public,1,2,3\n",

@@ -7,6 +7,7 @@ what fields mean (`test_reader.py`).
 import csv
 import io
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.recount import counted
+from lake_assets.bronze.reader.text_rows import RETURN_FAULT
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.storage.object_store import open_store
@@ -180,6 +183,36 @@ def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:
     assert len(read("public.items").collect()) == 2
     (share,) = lake.runtime.file_log.files("shop", "public.items")
     assert share.rows == 2
+
+
+@pytest.mark.parametrize("names", [("trips", "trips"), ("trips_1", "trips_2"), ("trips_2", "trips_1")])
+def test_a_carriage_return_behind_the_last_text(
+    spark: SparkSession, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Outside of quotes, it may end the text or the line; inside, it is a part of the text. With partitions, the text
+    is a before image, and only one of them has such rows in the file."""
+    table: dict[str, Any] = {"columns": {"id": "string not null", "v": "string"}, "primary_key": ["id"]}
+    settings: dict[str, Any] = {"preserve_transactions": True, "cdc_path": "cdc"}
+    of, before_last = "_image.v", b"x"
+    if names[0] != names[1]:
+        table["folders"] = ["trips_*"]
+        settings |= {"change_sequence_column": "change_seq", "before_image_prefix": "BI_"}
+        of, before_last = "_before.id", b"x,y,%035d" % 1
+    lake = small_lake(tmp_path, {"public.trips": table}, source={"dms": settings})
+    ends = zip((names[0], names[0], names[1]), (b'"a\r"', b"a\r", b"a"), strict=True)
+    rows = [b"U,%b,public,%b,%b\n" % (name.encode(), before_last, last) for name, last in ends]
+    put(tmp_path / "bronze", "cdc/CDC_TXN-20260301130000000.csv", b"I,other,public,a\r\n" + b"".join(rows))
+    source = lake.config.sources["shop"]
+    store = open_store(source.location, source.s3)
+    discover("shop", source, store, lake.runtime.file_log)
+    (file,) = lake.runtime.file_log.files("shop", "public.trips")
+    assert file.rows == 3
+    read: dict[str, Any] = {"name": "public.trips", "table": source.tables["public.trips"], "dms": source.dms}
+    counted_again = counted(store, replace(file, rows=None, irregular=None), source.dms, source.tables)
+    for known in (file, counted_again):
+        changes = read_changes(lake.runtime.sessions.root(), store, [known], **read)
+        found = changes.orderBy("_row").selectExpr("_bad", of).collect()
+        assert [bad or value for bad, value in found] == ["a\r", RETURN_FAULT, "a"]
 
 
 def test_of_damaged_files_each_row_is_right_or_bad(spark: SparkSession, tmp_path: Path) -> None:

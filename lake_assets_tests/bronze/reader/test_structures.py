@@ -1,0 +1,184 @@
+"""CSV files of odd structure: every reader finds the same rows in them, or the same ones bad.
+
+Here: quotes, delimiters, line ends, NUL, byte order marks, empty fields and lines, and how a file ends, by chance
+(`helpers/files/structures.py`), read by Spark, record by record, by Arrow (held and staged), as wide rows, and in files
+of transactions. Not here: spellings of values (`test_csv_columns.py`, `test_casts.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.bronze.checked.held_rows import held_files
+from lake_assets.bronze.checked.staged_csv import StagedCsv
+from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.files.content import UnreadableFile
+from lake_assets.bronze.files.keys import TRANSACTIONS, TransactionFile
+from lake_assets.bronze.files.transactions import inspect_transactions
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader import read_changes as reader
+from lake_assets.bronze.reader import wide_rows
+from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.strict_rows import EMPTY_LINE
+from lake_assets.bronze.reader.text_rows import RETURN_FAULT
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.read_folder import Folder
+from lake_assets_tests.helpers.files.structures import DIALECTS, structure
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+NAME = "public.items"
+FILES = 120
+Row = tuple[Any, ...]
+"""The values of a row that can be used, or why it is bad."""
+Found = Mapping[str, Sequence[Row]]
+"""By file."""
+
+
+class Readers(Folder):
+    """Files of one dialect, and what each reader finds in them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, dms: dict[str, Any], last: str) -> None:
+        columns = {"id": "long not null", "v": "string", "w": last}
+        super().__init__(folder / "bronze", columns, ["id"], **dms)
+        self.spark = spark
+        self.staging = Staging(PyArrowFileIO(), f"file://{folder}/staged")
+        self.read: dict[str, Any] = {"name": NAME, "table": self.table, "dms": self.dms}
+
+    def by_spark(self, files: Sequence[LoggedFile], staged: Sequence[StagedCsv] = ()) -> Found:
+        if not files:
+            return {}
+        rows = read_changes(self.spark, self.store, files, staged=staged, **self.read)
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in rows.orderBy("_file", "_row").collect():
+            found[row["_file"].rpartition("/")[2]].append(
+                ("bad", row["_bad"].replace("not 6 fields", "not 4 fields"))
+                if row["_bad"] is not None
+                else tuple(row["_image"])
+            )
+        return found
+
+    def record_by_record(self) -> Found:
+        return self.by_spark([replace(file, irregular="to be read strictly") for file in self.files])
+
+    def regular(self) -> Found:
+        return self.by_spark([file for file in self.files if file.irregular is None])
+
+    def staged_rows(self) -> Found:
+        found, files = [], []
+        for file in self.files:
+            if checked := checked_files(self.store, [file], staging=self.staging, **self.read):
+                found += checked[1]
+                files.append(file)
+        return self.by_spark(files, found)
+
+    def held_rows(self) -> Found:
+        found = {}
+        for file in self.files:
+            if held := held_files(self.store, [file], **self.read):
+                rows = held[0].images.to_pylist()
+                found[file.key.rpartition("/")[2]] = [tuple(row.values()) for row in rows]
+        return found
+
+
+@pytest.fixture(autouse=True)
+def by_spark_if_regular(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MANY", 1 << 30)
+
+
+CASES = [(number, last) for number in range(len(DIALECTS)) for last in ("string", "int")]
+
+
+def told(cases: Iterable[tuple[int, str]]) -> list[Any]:
+    return [pytest.param(*case, marks=pytest.mark.long if case[0] else []) for case in cases]
+
+
+@pytest.mark.parametrize(("dialect", "last"), told(CASES))
+def test_all_readers_find_the_same_rows(
+    spark: SparkSession, tmp_path: Path, dialect: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dms, random = DIALECTS[dialect], Random(f"{dialect} {last}")
+    header = random.random() < 0.5
+    readers = Readers(spark, tmp_path, dms | {"add_column_name": header}, last)
+    for number in range(FILES):
+        names = dms.get("csv_delimiter", ",").join(("id", "v", "w")) + dms.get("csv_row_delimiter", "\n")
+        made = structure(random, dms, numbers=last == "int")
+        start = made.start + names if header else made.start
+        content = start.encode() + made.content(dms).removeprefix(made.start.encode())
+        readers.put(f"public/items/LOAD{number:08X}.csv", content)
+    strict = readers.record_by_record()
+    seen = {"regular": readers.regular(), "staged": readers.staged_rows(), "held": readers.held_rows()}
+    monkeypatch.setattr(wide_rows, "WIDE", 1)
+    seen |= {"wide": readers.regular(), "wide, strict": readers.record_by_record()}
+    for name, found in seen.items():
+        different = {file: (rows, strict[file]) for file, rows in found.items() if strict[file] != rows}
+        assert {content_of(readers, file): rows for file, rows in different.items()} == {}, name
+    # Each reader reads a tenth of the files or more; with a row delimiter of \r\n, many values make one irregular.
+    assert FILES // 10 < len(seen["regular"]) < FILES * 0.95
+    if dms.get("csv_row_delimiter", "\n") == "\n" and len(dms.get("csv_delimiter", ",").encode()) == 1:
+        assert min(len(seen["staged"]), len(seen["held"])) > FILES // 10
+
+
+def content_of(readers: Readers, file: str) -> bytes:
+    return (readers.folder / "public/items" / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "last"), told(case for case in CASES if "csv_row_delimiter" not in DIALECTS[case[0]])
+)
+def test_files_of_transactions(spark: SparkSession, tmp_path: Path, dialect: int, last: str) -> None:
+    """As a table's own file, except for an empty line, which is no row. A file with a fault may be unreadable as a
+    whole, because its rows belong to several tables."""
+    dms, random = DIALECTS[dialect], Random(f"{dialect} {last} transactions")
+    own = Readers(spark, tmp_path / "own", dms, last)
+    settings = {**dms, "preserve_transactions": True, "cdc_path": "cdc"}
+    all_of_them = Readers(spark, tmp_path / "all", settings, last)
+    for number in range(FILES):
+        made, name = structure(random, dms, numbers=last == "int"), f"{number:09}.csv"
+        file = own.put(f"public/items/20260301-{name}", made.content(dms, "I"))
+        assert file is not None
+        key = f"cdc/CDC_TXN-20260301{name}"
+        path = all_of_them.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made.content(dms, "I", "items", "public"))
+        try:
+            transactions = TransactionFile(key, "none", NOON)
+            shares = inspect_transactions(all_of_them.store, transactions, all_of_them.dms, [NAME])
+        except UnreadableFile as error:
+            all_of_them.unreadable[name] = error.reason
+            continue
+        if (share := shares.get(NAME)) is not None:
+            whole = replace(file, key=key, format=TRANSACTIONS, rows=share.rows, irregular=share.irregular)
+            all_of_them.files.append(whole)
+    strict, found = own.record_by_record(), all_of_them.by_spark(all_of_them.files)
+    different = {}
+    for number in range(FILES):
+        name = f"{number:09}.csv"
+        rows = [row for row in strict.get(f"20260301-{name}", ()) if row != ("bad", EMPTY_LINE)]
+        if name in all_of_them.unreadable:
+            assert any(row[0] == "bad" for row in rows), (name, all_of_them.unreadable[name], rows)
+        elif rows != found.get(f"CDC_TXN-20260301{name}", []):
+            content = (own.folder / f"public/items/20260301-{name}").read_bytes()
+            different[name] = (content, rows, found.get(f"CDC_TXN-20260301{name}"))
+    assert different == {}
+    assert len(found) > FILES // 3
+
+
+def test_before_images_that_end_with_a_carriage_return(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a text, the last field of a row of a CDC file: in quotes in a regular file, without them in an irregular
+    one."""
+    folder = Folder(
+        tmp_path, {"id": "string not null"}, ["id"], add_column_name=False, before_image_prefix="BI_"
+    )
+    folder.put("public/items/20260301-120000000.csv", b'U,b,"a\r"\nU,b,a\n')
+    folder.put("public/items/20260301-120000001.csv", b'U,b,a\r\nU,b,"a\r"\n')
+    assert [file.irregular is None for file in folder.files] == [True, False]
+    found = folder.changes(spark).orderBy("_file", "_row").selectExpr("_bad", "_before.id").collect()
+    assert [bad or before for bad, before in found] == ["a\r", "a", RETURN_FAULT, "a\r"]
