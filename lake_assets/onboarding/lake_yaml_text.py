@@ -147,6 +147,9 @@ def table_body(table: SourceTable, shared: Shared) -> Iterator[str]:
             yield f"  primary_key: {listed(renamed.get(name, name) for name in missing.key)}"
         else:
             yield f"  mode: {UNDECIDED}  # {missing.reason}"
+    if large := _left_out(table):
+        kept = listed(renamed.get(name, name) for name in large)
+        yield f"  # kept_when_null: {kept}  # if updates that leave these large values as they are have NULL there"
     yield "  columns:"
     for column in table.columns:
         yield f"    {_column(column, renamed.get(column.name, column.name), shared)}"
@@ -159,6 +162,13 @@ def table_body(table: SourceTable, shared: Shared) -> Iterator[str]:
             if column.comment:
                 name = renamed.get(column.name, column.name)
                 yield f"    {key(name)}: {value(' '.join(column.comment.split()))}"
+
+
+def _left_out(table: SourceTable) -> list[str]:
+    """The columns whose large values an update may leave out, unless the source logs whole rows."""
+    if table.storage is not None and table.storage.identity == "full":
+        return []
+    return [c.name for c in table.columns if c.declared.left_out and c.name not in table.primary_key]
 
 
 def open_decisions(

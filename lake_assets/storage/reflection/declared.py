@@ -22,6 +22,8 @@ class Declared:
     """The source's type of an undecided column, if one decision serves for all columns of the type."""
     lob: bool = False
     """Whether DMS takes it for a LOB, which its LOB mode may cut or leave out."""
+    left_out: bool = False
+    """Whether an update that leaves a large value as it is may have NULL in its place."""
 
     @property
     def is_decided(self) -> bool:

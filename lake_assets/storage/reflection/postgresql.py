@@ -46,6 +46,13 @@ _NAMES = {
 }
 
 
+def is_left_out(kind: TypeName) -> bool:
+    """Whether PostgreSQL does not log a large value of this type that an update leaves as it is: it keeps values of
+    more than 2,000 bytes outside of their rows (TOAST)."""
+    is_long = kind.name == "VARCHAR" and (not kind.arguments or kind.arguments[0] > 2000)
+    return is_long or kind.name in ("TEXT", "JSON", "JSONB", "BYTEA")
+
+
 def is_lob(kind: TypeName) -> bool:
     """Whether DMS migrates a column of this type as a LOB."""
     return kind.name in _LOBS or kind.name.endswith("[]") or (kind.name == "VARCHAR" and not kind.arguments)

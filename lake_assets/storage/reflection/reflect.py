@@ -38,12 +38,18 @@ class Engine:
     declared: Callable[[TypeName, Settings], Declared]
     is_lob: Callable[[TypeName], bool]
     system_schemas: re.Pattern[str]
+    leaves_out: Callable[[TypeName], bool] = lambda kind: False
+    """Whether it does not log a large value of this type that an update leaves as it is."""
 
 
 _MYSQL = (lambda kind, settings: mysql.declared_type(kind), mysql.is_lob, mysql.SYSTEM_SCHEMAS)
 ENGINES: Mapping[str, Engine] = {
     "postgresql": Engine(
-        "PostgreSQL", postgresql.declared_type, postgresql.is_lob, postgresql.SYSTEM_SCHEMAS
+        "PostgreSQL",
+        postgresql.declared_type,
+        postgresql.is_lob,
+        postgresql.SYSTEM_SCHEMAS,
+        postgresql.is_left_out,
     ),
     "mysql": Engine("MySQL", *_MYSQL),
     "mariadb": Engine("MariaDB", *_MYSQL),
@@ -295,7 +301,8 @@ def declared_kind(kind: TypeName, dialect: sa.Dialect, settings: Settings = NO_S
     """What a column of this type is declared as."""
     engine = ENGINES[dialect.name]
     found = engine.declared(kind, settings)
-    return replace(found, of=None if found.is_decided else kind.text, lob=engine.is_lob(kind))
+    undecided_type = None if found.is_decided else kind.text
+    return replace(found, of=undecided_type, lob=engine.is_lob(kind), left_out=engine.leaves_out(kind))
 
 
 def declared_type(

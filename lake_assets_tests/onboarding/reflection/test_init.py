@@ -291,7 +291,9 @@ def test_advice_by_what_the_source_logs(new_database: Callable[[str], str]) -> N
         "CREATE TABLE g_parent (a int PRIMARY KEY); CREATE TABLE h_child (c int) INHERITS (g_parent);"
         "CREATE TABLE i_partial (a int NOT NULL, b int NOT NULL, c int);"
         "CREATE UNIQUE INDEX ON i_partial (a) WHERE b > 0; CREATE UNIQUE INDEX ON i_partial (lower(a::text));"
-        "CREATE UNIQUE INDEX ON i_partial (c)"
+        "CREATE UNIQUE INDEX ON i_partial (c);"
+        "CREATE TABLE j_large (k text PRIMARY KEY, a text NOT NULL, b json, c jsonb, d bytea, e varchar(2001),"
+        "f varchar, g varchar(2000), h int);"
     )
     text = "\n".join(table_lines(read_tables(address).tables))
     of = {part.partition(":")[0]: part for part in text.split("      public.")[1:]}
@@ -306,6 +308,9 @@ def test_advice_by_what_the_source_logs(new_database: Callable[[str], str]) -> N
     assert "never a change" in of["f_unlogged"]
     assert "Inherits from public.g_parent" in of["h_child"]
     assert "primary_key: [" not in of["i_partial"]
+    assert "  # kept_when_null: [a, b, c, d, e, f]  # if updates that leave these" in of["j_large"]
+    assert "kept_when_null: [b]" in of["a_plain"]
+    assert "kept_when_null" not in of["c_lobs"]
 
 
 def test_nothing_of_the_address_is_told(
