@@ -63,7 +63,7 @@ def test_the_commands_take_and_print_the_quoted_name(
     write_file(lake, "public/billing.invoices/20260301-120100000.csv", [ITEMS_HEADER])
     write_file(lake, "public/billing.strange/LOAD00000001.csv", [ITEMS_HEADER, *rows])
     assert call(lake, "sync", "--table", INVOICES) == 0
-    assert 'public."billing.strange", which lake.yaml does not configure' in caplog.text
+    assert 'public."billing.strange", which lake.yaml does not configure' in " ".join(caplog.messages)
     capsys.readouterr()
     assert call(lake, "status", "--json") == 0
     found = {line["source_table"]: line for line in json.loads(capsys.readouterr().out)}

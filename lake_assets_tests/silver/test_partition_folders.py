@@ -148,8 +148,9 @@ def test_folders_that_are_set_later(
     bench.edit({SALES: TABLE})
     with caplog.at_level(logging.WARNING):
         bench.apply()
-    assert f"1 file of {JAN}, which lake.yaml does not configure" in caplog.text
-    assert f'add `folders: ["sales_*"]` to {SALES}' in caplog.text
+    said = " ".join(caplog.messages)
+    assert f"1 file of {JAN}, which lake.yaml does not configure" in said
+    assert f'add `folders: ["sales_*"]` to {SALES}' in said
     assert values(bench) == {1: "loaded", 2: "loaded"}
     bench.edit(with_folders)
     bench.apply()
