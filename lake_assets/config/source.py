@@ -28,6 +28,7 @@ from lake_assets.config.tables import (
     Mode,
     TableConfig,
 )
+from lake_assets.folder_rule import FolderRule
 from lake_assets.table_name import TableName, table_mistake
 
 SILVER_NAME = r"[a-z_][a-z0-9_]*"
@@ -105,15 +106,18 @@ class SourceConfig(Model):
         one or none; several if the globs of several tables match it, which is a mistake."""
         if str(folder) in self.tables:
             return [str(folder)]
-        fold = str.casefold if self.ignore_case else str
-        same = [name for name in self.tables if fold(name) == fold(str(folder))]
+        same = [
+            name for name in self.tables if self.ignore_case and name.casefold() == str(folder).casefold()
+        ]
         return same or [
             name
             for name, table in self.tables.items()
-            if table.folders
-            and fold(TableName.parse(name).schema) == fold(folder.schema)
-            and any(fnmatchcase(fold(folder.table), fold(glob)) for glob in table.folders)
+            if table.folders and self.folder_rule(name).joins(folder)
         ]
+
+    def folder_rule(self, table: str) -> FolderRule:
+        """Which folders belong to a table (`schema.table`)."""
+        return FolderRule(TableName.parse(table), self.tables[table].folders, self.ignore_case)
 
     def task(self, table: str) -> DmsTask | None:
         """The replication task that writes a table's files."""

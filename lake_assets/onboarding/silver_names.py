@@ -2,8 +2,9 @@
 
 Here: making them valid and unique. Not here: the rules for a name (`config/`). Pure.
 
-Dagster's assets allow only ASCII letters, digits and `_`. So letters lose their accents, and a letter of another script
-becomes its code point: 日本 is u65e5u672c.
+Dagster makes names of ops, inputs and outputs from an asset's key, and allows only ASCII letters, digits and `_` in
+them (docs/decisions.md). So letters lose their accents, and a letter of another script becomes its code point: 日本 is
+u65e5u672c.
 """
 
 import re

@@ -323,10 +323,9 @@ def in_tables(records: Iterable[LoggedFile]) -> list[LoggedFile]:
     record for a table with `folders`, at the last of their offsets."""
     found: dict[object, LoggedFile] = {}
     for record in records:
-        place: object = record.offset
+        place = record.entry
         if record.format == TRANSACTIONS:
-            same = (record.key, record.version, record.logged_at, record.retry)
-            place = (record.source, record.qualified_table, *same)
+            place = record.source, record.qualified_table, place
         before = found.pop(place, None)
         found[place] = record if before is None else _with_share(record, before)
     return list(found.values())

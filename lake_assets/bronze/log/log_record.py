@@ -27,7 +27,7 @@ from pyiceberg.types import (
 )
 
 from lake_assets.bronze.files.inspection import FileInspection
-from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
+from lake_assets.bronze.files.keys import TRANSACTIONS, DataFile, FileKind, TransactionFile
 from lake_assets.config import TableName, table_text
 from lake_assets.iceberg.file_io.table_rows import values
 from lake_assets.storage.stored_object import StoredObject
@@ -126,6 +126,13 @@ class LoggedFile(NewFile):
     def file(self) -> int | str:
         """What the records of one file have in common, whatever the names and contents of its objects."""
         return self.key if self.chain is None else self.chain
+
+    @property
+    def entry(self) -> object:
+        """What the records have in common that a transaction file got at one time; of other files, each its own."""
+        if self.format != TRANSACTIONS:
+            return self.offset
+        return self.key, self.version, self.logged_at, self.retry
 
     @property
     def path(self) -> str:

@@ -34,6 +34,7 @@ from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
 from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
 from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import has_other_shape, reshaped
 from lake_assets.silver.table.targets import Target
@@ -60,8 +61,6 @@ class Planned:
     batch: Batch
     logged: Sequence[LoggedFile]
     """All files of the table in the log at the time of the plan."""
-    again: bool = False
-    """Whether its files were applied before, and their keys are recomputed."""
     by_today: bool = False
     """Whether all files are read by the newest contract, rather than each by its own."""
     reshape: bool = False
@@ -139,7 +138,6 @@ def in_context(
             planned.table,
             stage,
             damaged,
-            again=planned.again,
             reshape=planned.reshape,
         )
         try:
@@ -211,6 +209,21 @@ def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile],
             else f"{len(missing)} of the {many(len(files), 'file')} that {which} are gone from the bucket, the first "
             f"of them {missing[0].key}.",
             f"Put {them(len(missing))} back, or have DMS reload the table.",
+        )
+
+
+def refuse_lost_files(
+    runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
+) -> None:
+    """Raises TableStopped when files from which the table was computed cannot be read any more."""
+    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
+    refuse_gone(target, runtime.store(target.source), needed, f"{target.identifier} is computed from")
+    if lost := lost_contents(batch.files, logged, damaged):
+        raise TableStopped(
+            target.table,
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is "
+            "quarantined: its former rows are only in that table now.",
+            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
         )
 
 

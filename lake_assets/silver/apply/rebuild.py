@@ -18,11 +18,11 @@ from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_gone, retrying
-from lake_assets.silver.plan.members import epoch_members, living_files, newest_versions, with_requests
-from lake_assets.silver.plan.planner import Batch
-from lake_assets.silver.plan.rewritten import lost_contents
-from lake_assets.silver.plan.table_state import plan_table
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
+from lake_assets.silver.plan.members import epoch_members, living_files, newest_versions
+from lake_assets.silver.plan.planner import Batch, whole_table
+from lake_assets.silver.plan.table_state import changed_folders, plan_table
+from lake_assets.silver.table.folders import other_folders
 from lake_assets.silver.table.guard import foreign_commits, refuse_other_source
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.masks import lost_masks, other_masks
@@ -30,7 +30,7 @@ from lake_assets.silver.table.position import Position, PositionLost, read_posit
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import BatchContext, Damaged
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
@@ -69,17 +69,8 @@ def rebuild(
     by that of lake.yaml). Pending files stay pending. Starts over when another run publishes meanwhile. Raises
     TableStopped when files are gone, ApplyConflict after some attempts."""
 
-    plan = partial(whole_table, target)
+    plan = partial(whole_table, mode=target.mode)
     return retrying(target, lambda: _attempt_once(runtime, target, plan, publish, by_today, stage))
-
-
-def whole_table(target: Target, position: Position, logged: Sequence[LoggedFile]) -> Batch:
-    """The batch that recomputes the whole table."""
-    if target.mode is Mode.CHANGE_LOG:
-        members = with_requests(newest_versions(logged), logged)
-    else:
-        members = epoch_members(logged, position.log_offset)
-    return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
 
 
 def replay(
@@ -109,7 +100,7 @@ def replay(
             raise TableStopped(
                 target.table, "the files from there on include the full load.", "Use lake-assets rebuild."
             )
-        return Batch("cdc", files, position.log_offset, position.epoch, cut=position.cut)
+        return Batch("cdc", files, position.log_offset, position.epoch, cut=position.cut, again=True)
 
     return retrying(target, lambda: _attempt_once(runtime, target, plan, publish, by_today, stage))
 
@@ -129,6 +120,9 @@ def _attempt_once(
         refuse_other_shape(target, table)  # a comparison would have to change its columns
     if (lost := lost_masks(target, position)) is not None:
         raise lost
+    folders = other_folders(target, position, changed_folders(runtime, target, position))
+    if folders is not None and (not publish or batch.kind != "full_load"):
+        raise folders
     masks = other_masks(target, position, runtime.contracts.of(target.identifier))
     if masks is not None and (not publish or batch.kind != "full_load"):
         raise masks
@@ -140,33 +134,18 @@ def _attempt_once(
     def compare(context: BatchContext, current: Attempt) -> None:
         found.append((0, 0) if reshape else _differences(context, current))
         # Publishes above another writer's commit even if the rows are equal, so that the table is no longer stopped.
-        needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
-        if not publish or not needed:
+        stopped = folders is not None or reshape or foreign_commits(table) or not position.log_offset
+        if not publish or not (stopped or found[-1] != (0, 0)):
             raise _NotPublished(target.identifier)
         lost_rows = found[-1][0] if masks is None else _fewer_rows(context, current)
         _refuse_loss(target, position, batch, logged, lost_rows)
 
-    planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
+    planned = Planned(target, table, position, batch, logged, by_today=by_today, reshape=reshape)
     try:
         result = apply_planned(runtime, planned, damaged, stage, compare)
     except _NotPublished:
         result = None
     return Rebuilt(len(batch.files), *found[-1], reshape, result)
-
-
-def refuse_lost_files(
-    runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
-) -> None:
-    """Raises TableStopped when files from which the table was computed cannot be read any more."""
-    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
-    refuse_gone(target, runtime.store(target.source), needed, f"{target.identifier} is computed from")
-    if lost := lost_contents(batch.files, logged, damaged):
-        raise TableStopped(
-            target.table,
-            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is "
-            "quarantined: its former rows are only in that table now.",
-            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
-        )
 
 
 def plan_again(
@@ -186,18 +165,21 @@ def plan_again(
             f"{target.identifier} has nothing to compare with yet.",
             "Run lake-assets sync first.",
         )
+    change = changed_folders(runtime, target, position)
+    upto = position.log_offset if change is None else change.upto
     # A later copy has the content of an earlier file at its new key.
     files = [
         file
         for file in runtime.file_log.files(target.source, target.table)
-        if file.offset <= position.log_offset or file.copy_of is not None
+        if file.offset <= upto or file.copy_of is not None
     ]
-    if (
-        other := why_other_log(position.log_offset, position.mark, runtime.file_log.identity(), files)
-    ) is not None:
+    known, identity = files if change is None else change.passed, runtime.file_log.identity()
+    if (other := why_other_log(position.log_offset, position.mark, identity, known)) is not None:
         raise TableStopped(target.table, f"{target.identifier}: {other}", "Run `lake-assets recover`.")
+    if not upto and (stopped := other_folders(target, position, change)) is not None:
+        raise stopped  # it would have no file
     logged = living_files(files, target.mode, target.config.on_vanished)
-    return position, plan(position, logged), logged
+    return position, plan(replace(position, log_offset=upto), logged), logged
 
 
 def _from_the_beginning(
@@ -218,7 +200,7 @@ def _from_the_beginning(
         )
     position = Position(snapshot_id=head.snapshot_id, rows=live_rows(summary(head)))
     logged = living_files(files, target.mode, target.config.on_vanished)
-    return position, replace(planned.batch, kind="full_load"), logged
+    return position, replace(planned.batch, kind="full_load", again=True), logged
 
 
 def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:

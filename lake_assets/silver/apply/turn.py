@@ -4,6 +4,7 @@ Here: planning from fresh state, and refusing batches because files are gone. No
 batch (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a batch does (`apply_batch.py`).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
 from lake_assets.silver.plan.members import living_files
@@ -31,6 +32,8 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many, them
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
@@ -90,8 +93,13 @@ class Turn:
             # A commit has emptied it. All its files have vanished: it is not created again before new ones arrive.
             self.runtime.catalog.drop_table(target.identifier)
             return None, None
+        if plan.note is not None:
+            logger.warning("%s", plan.note)
         # The files that the table is computed from; they are read again when a file arrives late.
         logged = living_files(files, target.mode, target.config.on_vanished)
+        if plan.batch.again:
+            refuse_lost_files(self.runtime, target, plan.batch, logged, self.damaged)
+            return self._apply(table, position, plan.batch, logged), None
         batch = self._without_recompute(plan.batch, position, logged)
         self._refuse_lost_rows(batch, position)
         self._refuse_lost_files(batch, position)

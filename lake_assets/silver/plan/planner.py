@@ -27,6 +27,7 @@ from lake_assets.silver.plan.members import (
     living_files,
     newest_versions,
     offset_of,
+    table_epoch,
     with_requests,
 )
 from lake_assets.silver.table.position import Position
@@ -85,6 +86,8 @@ class Batch:
     """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
     reopened: frozenset[int] = frozenset()
     """Offsets of those of `files` that an earlier batch has read, and that have waiting rows."""
+    again: bool = False
+    """Whether the files were applied before, and their keys are recomputed from all files."""
 
     @property
     def rows(self) -> int | None:
@@ -101,6 +104,8 @@ class Plan:
     waiting: str | None = None
     """Why no batch can be applied yet: a sentence for the user."""
     stop: Stop | None = None
+    note: str | None = None
+    """A sentence about a batch that the table's new files do not explain."""
 
     @property
     def state(self) -> State:
@@ -126,12 +131,14 @@ def plan_batch(
     gate: Gate | None = None,
     cut: Cut = NO_CUT,
     task_start: bool = False,
+    lacks: str | None = None,
 ) -> Plan:
     """The next batch, or why there is none.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. `max_files`: None for all pending files in
     one batch, a full load with the changes since. `task_start`: whether the stamps of full-load rows are the task's
-    start (UseTaskStartTimeForFullLoadTimestamp).
+    start (UseTaskStartTimeForFullLoadTimestamp). `lacks`: a sentence about rows of files up to the position that the
+    table lacks, so that it is computed again.
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
     living = living_files(files, mode, on_vanished)
@@ -143,6 +150,8 @@ def plan_batch(
             return Plan(emptied)
     if (stop := _loaded_twice(living, mode)) is not None:
         return Plan(stop=stop)
+    if lacks is not None:
+        return Plan(whole_table(position, living, mode), note=lacks)
     passed = [] if empties(mode, on_vanished) and not alone else marks
     pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=offset_of)
     upto = cut.of(position)
@@ -173,6 +182,18 @@ def plan_batch(
         return Plan(stop=stop)
     own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
     return Plan(replace(batch, cut=upto, vanished=own))
+
+
+def whole_table(position: Position, files: Sequence[LoggedFile], mode: Mode) -> Batch:
+    """The batch that computes a table again from its living `files`, up to its position."""
+    upto, epoch = position.log_offset, position.epoch
+    if mode is Mode.CHANGE_LOG:
+        members = with_requests(newest_versions(files), files)
+    else:
+        members = epoch_members(files, upto)
+        # Folders that have joined the table since may have full loads.
+        epoch = max(epoch, table_epoch(members))
+    return Batch("full_load", members, upto, epoch, cut=position.cut, again=True)
 
 
 def _plan(

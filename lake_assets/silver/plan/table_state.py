@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -19,6 +19,13 @@ from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
 from lake_assets.silver.plan.members import living_files
 from lake_assets.silver.plan.planner import UP_TO_DATE, Batch, Plan, State, Stop, plan_batch
+from lake_assets.silver.table.folders import (
+    KEEPING_THE_PAST,
+    FolderChange,
+    folder_change,
+    lacking_rows,
+    other_folders,
+)
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.masks import lost_masks, other_masks
@@ -131,7 +138,7 @@ def _state(
         return TableState(target, Position(), logged, error=error)
     plan = plan_table(runtime, target, position, logged, now, cut=cut)
     no_files = "" if logged else _expected(runtime.lake, target)
-    note = unapplied_partitions(target, table)
+    note = plan.note or unapplied_partitions(target, table)
     return TableState(target, position, logged, plan, no_files=no_files, note=note)
 
 
@@ -158,14 +165,25 @@ def plan_table(
 ) -> Plan:
     """The plan of a table; `logged` are all its files in the log, `now` is UTC. `in_one_batch`: all pending
     files in one batch, however many."""
-    if (reason := _why_lost(runtime, target, position, logged)) is not None:
+    change = changed_folders(runtime, target, position)
+    if (
+        reason := _why_lost(runtime, target, position, change.passed if change is not None else logged)
+    ) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
     recorded = runtime.contracts.of(target.identifier)
-    for stopped in (lost_masks(target, position), other_masks(target, position, recorded)):
+    lacks = None
+    if change is not None and change.lacking and not change.left and target.mode not in KEEPING_THE_PAST:
+        lacks = lacking_rows(target, change.lacking)
+    stops = (
+        None if lacks is not None else other_folders(target, position, change),
+        lost_masks(target, position),
+        other_masks(target, position, recorded),
+    )
+    for stopped in stops:
         if stopped is not None:
             return Plan(stop=Stop(stopped.reason, stopped.next_step))
     return plan_batch(
-        position,
+        position if change is None else replace(position, log_offset=change.upto),
         logged,
         mode=target.mode,
         policy=target.config.full_load_complete,
@@ -175,7 +193,16 @@ def plan_table(
         gate=gate_of(runtime, target, logged),
         cut=cut,
         task_start=target.dms.use_task_start_time_for_full_load_timestamp,
+        lacks=lacks,
     )
+
+
+def changed_folders(runtime: LakeRuntime, target: Target, position: Position) -> FolderChange | None:
+    """What a change of `folders` or `ignore_case` since the position's commit means for the table's rows; None if
+    neither has changed."""
+    if not position.log_offset or position.folders == target.folder_rule.text:
+        return None
+    return folder_change(target, position, runtime.file_log.records(target.source))
 
 
 def _why_lost(

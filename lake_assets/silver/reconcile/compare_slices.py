@@ -18,13 +18,16 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.table_io import current_snapshot, load_table, table_at
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.planned import Planned, in_context, known_damage, retrying
-from lake_assets.silver.apply.rebuild import plan_again, refuse_lost_files, whole_table
+from lake_assets.silver.apply.planned import Planned, in_context, known_damage, refuse_lost_files, retrying
+from lake_assets.silver.apply.rebuild import plan_again
+from lake_assets.silver.plan.planner import whole_table
+from lake_assets.silver.plan.table_state import changed_folders
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reconcile.differences import differing_rows, example, unequal_buckets
 from lake_assets.silver.reconcile.expected_rows import held_key, states_within
 from lake_assets.silver.reconcile.key_slices import BUCKETS, KeySlices, bucket
 from lake_assets.silver.table.change_events import key_columns
+from lake_assets.silver.table.folders import other_folders
 from lake_assets.silver.table.guard import refuse_other_source
 from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.shape import refuse_other_shape
@@ -158,17 +161,25 @@ def at_position(runtime: LakeRuntime, target: Target, work: Callable[[BatchConte
         table = load_table(runtime.catalog, target.identifier)
         refuse_other_source(target, table)
         refuse_other_shape(target, table)
-        position, batch, logged = plan_again(runtime, target, table, partial(whole_table, target))
+        position, batch, logged = plan_again(runtime, target, table, partial(whole_table, mode=target.mode))
         if not position.log_offset:
             raise TableStopped(
                 target.table, f"{target.identifier} has lost its position.", "Use lake-assets rebuild."
             )
-        recorded = runtime.contracts.of(target.identifier)
-        if (masks := lost_masks(target, position) or other_masks(target, position, recorded)) is not None:
-            raise masks
+        recorded, folders = (
+            runtime.contracts.of(target.identifier),
+            changed_folders(runtime, target, position),
+        )
+        stops = (
+            other_folders(target, position, folders),
+            lost_masks(target, position),
+            other_masks(target, position, recorded),
+        )
+        if (stopped := next(filter(None, stops), None)) is not None:
+            raise stopped
         damaged = known_damage(runtime, target)
         refuse_lost_files(runtime, target, batch, logged, damaged)
-        planned = Planned(target, table, position, batch, logged, again=True)
+        planned = Planned(target, table, position, batch, logged)
         return in_context(runtime, planned, damaged, lambda stage: None, work)
 
     return retrying(target, once)

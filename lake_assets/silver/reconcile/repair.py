@@ -101,10 +101,8 @@ def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
         states = checkpointed(states.join(changed, on=names, how="left_anti"))
     if not (rows := states.count()):
         return Repaired(left=number)
-    batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut)
-    attempt = replace(
-        context, table=table, position=position, logged=logged, batch=batch, again=True, states=states
-    )
+    batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut, again=True)
+    attempt = replace(context, table=table, position=position, logged=logged, batch=batch, states=states)
     return Repaired(rows, number - rows, apply_batch(attempt))
 
 

@@ -31,6 +31,7 @@ ALL = "all"
 """The value for every day or hour."""
 UNKNOWN_ROWS = "lake.unknown-rows"
 MASKS = "lake.masks"
+FOLDERS = "lake.folders"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 REPAIR = "repair"
@@ -77,6 +78,8 @@ class Position:
     full load, deletes count, too."""
     masks: str = ""
     """The masks of its rows, as `masks.described` writes them; empty without any."""
+    folders: str = ""
+    """Which folders were the table's, as `FolderRule.text` writes it; empty if only the folder of its name was."""
     mark: LogMark | None = None
     """The log of the offset; None if the commit does not record it."""
 
@@ -97,6 +100,8 @@ class Position:
             properties[UNKNOWN_ROWS] = str(self.unknown_rows)
         if self.masks:
             properties[MASKS] = self.masks
+        if self.folders:
+            properties[FOLDERS] = self.folders
         return properties | (self.mark.properties() if self.mark is not None else {})
 
 
@@ -131,6 +136,7 @@ def read_position(table: Table | None) -> Position:
                 waiting=int(properties.get(CUT_WAITING, "0")),
                 unknown_rows=int(properties.get(UNKNOWN_ROWS, "0")),
                 masks=properties.get(MASKS, ""),
+                folders=properties.get(FOLDERS, ""),
                 mark=LogMark.read(properties),
             )
         parent = snapshot.parent_snapshot_id

@@ -15,12 +15,14 @@ from lake_assets.config import (
     SHAPE_COMMENTS,
     Column,
     DmsSettings,
+    FolderRule,
     Freshness,
     LakeConfig,
     Mode,
     SchemaChanges,
     SourceConfig,
     TableConfig,
+    TableName,
     is_called,
 )
 from lake_assets.schema.contract import Contracts
@@ -65,6 +67,8 @@ class Target:
     """Whether updates in some of its files may lack columns, which `_unsupplied` names."""
     kept_when_null: frozenset[str] = frozenset()
     """The columns of `kept_when_null` in any of its contracts, by their present names."""
+    ignore_case: bool = False
+    """Whether names in the bucket belong to the table that differ from its own only by case."""
     salt: SecretStr | None = None
     """The salt of columns with `mask: hash`."""
     tracked: Tracked = UNTRACKED
@@ -89,6 +93,11 @@ class Target:
     def argument(self) -> str:
         """The source table's name as an argument of a command, quoted for the shell."""
         return shlex.quote(self.table)
+
+    @property
+    def folder_rule(self) -> FolderRule:
+        """Which folders, and names in transaction files, belong to its source table."""
+        return FolderRule(TableName.parse(self.table), self.config.folders, self.ignore_case)
 
     @property
     def asset_key(self) -> tuple[str, ...]:
@@ -203,6 +212,7 @@ def source_targets(
                     dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
                     schema_changes=_policies(config, source),
+                    ignore_case=source.ignore_case,
                     salt=salt,
                     tracked=wanted.get(silver, UNTRACKED),
                 )

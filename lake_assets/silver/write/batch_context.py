@@ -56,8 +56,6 @@ class BatchContext:
     """Called with the name of each stage as it begins."""
     damaged: Damaged = field(default_factory=dict)
     """Files on which a reader failed although they seem whole."""
-    again: bool = False
-    """Whether the batch's files were applied before, and their keys are recomputed from all files."""
     reshape: bool = False
     """Whether the table's rows are of another shape or masked otherwise: none of them is read, all are replaced."""
     states: DataFrame | None = None
@@ -155,7 +153,7 @@ class BatchContext:
     def may_foresee(self) -> bool:
         """Whether a look at the files may foresee the batch: no earlier look failed to, and no row of the files was
         applied or quarantined before."""
-        return not (self.in_steps or self.retries or self.again)
+        return not (self.in_steps or self.retries or self.batch.again)
 
     def held(self) -> list[Quarantined]:
         """The table's entries in the quarantine, in every state."""

@@ -59,7 +59,7 @@ class BatchReader:
         files."""
         context = self.context
         late = is_late(self.seen.min_sequence, context.position.max_sequence)
-        return late or context.retries or context.again
+        return late or context.retries or context.batch.again
 
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the

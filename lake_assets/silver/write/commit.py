@@ -73,11 +73,12 @@ def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
         max_commit_ts=_latest(stamps),
         contract_version=context.contracts.versions[-1].number,
         masks=described(context.target),
+        folders=context.target.folder_rule.text,
         mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
         # Recomputing some keys does not apply rows that wait.
-        waiting=position.waiting if context.again and batch.kind == "cdc" else seen.waiting,
+        waiting=position.waiting if batch.again and batch.kind == "cdc" else seen.waiting,
     )
 
 
@@ -341,7 +342,7 @@ def _row_counts(
     # A rewrite deletes the rows that it keeps with their files, and adds them in new files.
     kept = written.kept_rows
     expected_waiting = None
-    if result.kind == "cdc" and not reader.context.again:
+    if result.kind == "cdc" and not reader.context.batch.again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
     return RowCounts(

@@ -26,6 +26,7 @@ def plan(
     max_files: int = 100,
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
+    lacks: str | None = None,
 ) -> Plan:
     """The next step of a table, planned at this minute past noon."""
     return plan_batch(
@@ -37,6 +38,7 @@ def plan(
         max_files=max_files,
         on_vanished=on_vanished,
         gate=gate,
+        lacks=lacks,
     )
 
 

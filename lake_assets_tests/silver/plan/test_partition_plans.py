@@ -100,3 +100,16 @@ def test_a_share_keeps_the_rows_of_the_folders_that_no_load_supersedes() -> None
     files = [*LOADED, of("items_a", 5, "LOAD1", minute=20, epoch=2), shares]
     (last,) = [file for file in epoch_members(files, 6) if file.offset == 6]
     assert (set(last.names), last.rows) == ({"items_b"}, None)
+
+
+def test_a_table_that_lacks_rows_is_computed_again() -> None:
+    """Up to its position; what is pending comes after it."""
+    files = [*LOADED, of("items_a", 5, "c2", minute=9)]
+    one_folder = Position(log_offset=4, epoch=1, snapshot_id=1)
+    found = plan(files, one_folder, lacks="It lacks rows.")
+    assert outcome(found) == ("full_load", [1, 2, 3, 4], 4, 2)
+    assert found.batch is not None
+    assert (found.batch.again, found.note) == (True, "It lacks rows.")
+    assert outcome(plan(files, APPLIED)) == ("cdc", [5], 5, 2)
+    both = [of("", 1, "LOAD1"), of("items_a", 2, "LOAD1", minute=3)]
+    assert plan(both, Position(2, 1, snapshot_id=1), lacks="It lacks rows.").stop is not None

@@ -115,7 +115,7 @@ def _basis(reader: BatchReader, reading: Reading) -> Basis:
     context, batch = reader.context, reader.context.batch
     table = load_table(context.runtime.catalog, context.target.identifier)
     assert table is not None, "it was created before the batch"
-    if context.again or batch.cut is not None or batch.reopened:
+    if batch.again or batch.cut is not None or batch.reopened:
         # A snapshot at a cut does not have all rows of the files that were read for it.
         basis = Basis(context.members)
     else:
