@@ -335,7 +335,8 @@ def test_a_sync_with_nothing_pending_says_what_is_in_no_table(spark: SparkSessio
         assert "20260301-150000000.csv" in run.stderr
 
 
-def test_without_java_sync_says_so_in_one_sentence(folder: Path) -> None:
+def test_without_java_sync_says_so_in_one_sentence(tmp_path: Path) -> None:
+    folder = command_lake(tmp_path, spark={"mode": "embedded"})
     write_items(folder)
     run = without_java(folder)
     assert run.returncode == 2
@@ -378,7 +379,8 @@ def test_no_message_is_lost_while_spark_starts(folder: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_messages_of_spark_go_to_its_log_only(folder: Path) -> None:
+def test_the_messages_of_spark_go_to_its_log_only(tmp_path: Path) -> None:
+    folder = command_lake(tmp_path, spark={"mode": "embedded"})
     write_items(folder)
     run = run_python("-c", PRINTS_WHILE_SPARK_STARTS, folder / "lake.yaml", timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
