@@ -49,6 +49,8 @@ def _start_server(folder: Path) -> ConnectServer:
         "spark.jars.packages": EVERY_JAR,
         "spark.jars.excludes": S3_EXCLUDES,
         "spark.driver.memory": "3g",
+        # As below.
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
         SESSION_TIMEOUT: KEPT_SECONDS,
     }
     server = ConnectServer(lake_config(folder, spark={"conf": conf}), folder)

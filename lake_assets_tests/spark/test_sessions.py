@@ -12,8 +12,12 @@ from lake_assets.config import LakeConfig, S3Config
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.aws_client import Aws
-from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
+
+pytestmark = pytest.mark.skipif(
+    bool(SPARK), reason="only a Spark in this process: spark/test_embedded.py runs them"
+)
 
 
 @pytest.mark.usefixtures("spark")
