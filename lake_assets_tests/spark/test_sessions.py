@@ -15,9 +15,7 @@ from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
-pytestmark = pytest.mark.skipif(
-    bool(SPARK), reason="only a Spark in this process: spark/test_embedded.py runs them"
-)
+pytestmark = pytest.mark.skipif(bool(SPARK), reason="about the sessions of a Spark in this process")
 
 
 @pytest.mark.usefixtures("spark")
