@@ -1,4 +1,4 @@
-"""Which sessions of an embedded Spark are used again."""
+"""Which sessions are used again."""
 
 import contextlib
 import threading
@@ -14,8 +14,6 @@ from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
-
-pytestmark = pytest.mark.skipif(bool(SPARK), reason="about the sessions of a Spark in this process")
 
 
 @pytest.mark.usefixtures("spark")
@@ -35,15 +33,17 @@ def test_a_start_in_the_background_is_waited_for_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions, starts = SparkSessions(lake_config(tmp_path)), []
-    start = sessions._embedded
+    name = "_connected" if SPARK else "_embedded"
+    start = getattr(sessions, name)
 
     def fails_once(lake: LakeConfig, more: Mapping[str, str]) -> SparkSession:
         starts.append(threading.current_thread().name)
         if len(starts) == 1:
             raise PreflightError("no Java")
-        return start(lake, more)
+        session: SparkSession = start(lake, more)
+        return session
 
-    monkeypatch.setattr(sessions, "_embedded", fails_once)
+    monkeypatch.setattr(sessions, name, fails_once)
     for _ in range(2):
         sessions.begin()
         _wait_for_the_start()
@@ -64,6 +64,7 @@ def _failing(sessions: SparkSessions) -> SparkSession:
     return session
 
 
+@pytest.mark.skipif(bool(SPARK), reason="on Spark Connect, the catalog's settings are those of the server")
 @pytest.mark.usefixtures("spark")
 def test_a_secret_that_is_rotated_is_in_the_sessions_of_then(tmp_path: Path, s3: S3Config) -> None:
     secret = Secret(s3, {"token": "first-token"})
