@@ -51,7 +51,7 @@ class TableState:
     no_files: str = ""
     """For a table without files, the clause that says where they are expected."""
     note: str | None = None
-    """A sentence about a change of lake.yaml that batches do not apply, with the command that does."""
+    """A sentence about a change of lake.yaml: that the next batch applies it, or which command does."""
 
     @property
     def state(self) -> State:
@@ -166,9 +166,8 @@ def plan_table(
     """The plan of a table; `logged` are all its files in the log, `now` is UTC. `in_one_batch`: all pending
     files in one batch, however many."""
     change = changed_folders(runtime, target, position)
-    if (
-        reason := _why_lost(runtime, target, position, change.passed if change is not None else logged)
-    ) is not None:
+    passed = logged if change is None else change.passed
+    if (reason := _why_lost(runtime, target, position, passed)) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
     recorded = runtime.contracts.of(target.identifier)
     lacks = None

@@ -166,14 +166,10 @@ def at_position(runtime: LakeRuntime, target: Target, work: Callable[[BatchConte
             raise TableStopped(
                 target.table, f"{target.identifier} has lost its position.", "Use lake-assets rebuild."
             )
-        recorded, folders = (
-            runtime.contracts.of(target.identifier),
-            changed_folders(runtime, target, position),
-        )
         stops = (
-            other_folders(target, position, folders),
+            other_folders(target, position, changed_folders(runtime, target, position)),
             lost_masks(target, position),
-            other_masks(target, position, recorded),
+            other_masks(target, position, runtime.contracts.of(target.identifier)),
         )
         if (stopped := next(filter(None, stops), None)) is not None:
             raise stopped
