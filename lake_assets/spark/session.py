@@ -33,6 +33,7 @@ from lake_assets.spark.internals.pyspark_private import (
     connect_builder,
     given_settings,
     has_jvm,
+    import_pyspark,
     settle,
     start_jvm,
 )
@@ -163,6 +164,8 @@ class SparkSessions:
         """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed.
         `brief`: see `spark_conf`."""
         self._is_brief = brief
+        # Not in the thread: its modules import each other, and two threads that import them find them half imported.
+        import_pyspark(connect=self._connects)
         threading.Thread(target=self._begun, name="spark-start", daemon=True).start()
 
     def _begun(self) -> None:

@@ -12,7 +12,9 @@ from lake_assets.config import LakeConfig, S3Config
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.aws_client import Aws
+from lake_assets_tests.helpers.lakes.command_lake import command_lake
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
+from lake_assets_tests.helpers.processes.child import PATIENCE, output_of, run_python
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
 
@@ -49,6 +51,23 @@ def test_a_start_in_the_background_is_waited_for_and_tried_again(
         _wait_for_the_start()
     assert sessions.root() is sessions.root()
     assert starts == ["spark-start", "spark-start"]
+
+
+def test_pyspark_is_imported_before_the_thread_that_starts_spark(tmp_path: Path) -> None:
+    """Its modules import each other: another thread that imports them at the same time finds them half imported."""
+    command_lake(tmp_path)
+    (tmp_path / "start.py").write_text(
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from lake_assets.config.config_file import load_lake\n"
+        "from lake_assets.spark.session import SparkSessions\n"
+        "sessions = SparkSessions(load_lake(Path(sys.argv[1])))\n"
+        "print('pyspark.sql' in sys.modules)\n"
+        "threading.Thread.start = lambda thread: print('pyspark.sql' in sys.modules)\n"
+        "sessions.begin()\n"
+    )
+    done = run_python(tmp_path / "start.py", tmp_path / "lake.yaml", timeout=PATIENCE)
+    assert output_of(done).split() == ["False", "True"]
 
 
 def _wait_for_the_start() -> None:

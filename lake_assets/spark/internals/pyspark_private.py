@@ -18,6 +18,15 @@ _MARK = "\x00"
 """Separates settings, whose values may have any printable character."""
 
 
+def import_pyspark(*, connect: bool) -> None:
+    """Imports what every session needs. `connect`: of Spark Connect's client, too."""
+    import pyspark.sql
+
+    if connect:
+        with contextlib.suppress(ImportError):
+            import pyspark.sql.connect.session  # noqa: F401
+
+
 def has_jvm() -> bool:
     """Whether this process has started its JVM."""
     from pyspark import SparkContext
