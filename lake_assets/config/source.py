@@ -141,6 +141,7 @@ class SourceConfig(Model):
         refuse(
             [
                 *self._conflicts(),
+                *self._case_mistakes(),
                 *found,
                 *self._task_mistakes(),
                 *self._earlier_mistakes(),
@@ -159,6 +160,14 @@ class SourceConfig(Model):
                     None
                 )
         yield from conflicting
+
+    def _case_mistakes(self) -> Iterator[Mistake]:
+        if self.ignore_case and self.dms.preserve_transactions:
+            yield (
+                ("ignore_case",),
+                "cannot be combined with preserve_transactions, whose files name the table in each row: remove it, and "
+                "spell each table as its rows do",
+            )
 
     def _earlier_mistakes(self) -> Iterator[Mistake]:
         """Conflicts between the settings of an earlier layout, and ends that its files cannot have."""

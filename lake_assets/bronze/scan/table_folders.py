@@ -69,7 +69,8 @@ class TableFolders:
     def hint(self, table: str) -> str | None:
         """What lake.yaml may lack to configure the table: a part of a sentence."""
         if (near := self._folded.get(table.casefold())) is not None:
-            return f"it configures {near}: correct its case, or set ignore_case: true"
+            or_ignore = "" if self._source.dms.preserve_transactions else ", or set ignore_case: true"
+            return f"it configures {near}: correct its case{or_ignore}"
         schema, name = TableName.parse(table)
         for other in self._source.tables:
             parent = TableName.parse(other)

@@ -51,6 +51,17 @@ def test_a_hint_names_the_configured_table():
         known.hint("PUBLIC.trips") == "it configures public.Trips: correct its case, or set ignore_case: true"
     )
     assert known.hint("public.tripz") is None
+    dms = {"preserve_transactions": True, "cdc_path": "cdc"}
+    source = {"location": "b", "dms": dms, "tables": {"public.Trips": TABLE | {"name": "trips"}}}
+    known = TableFolders(SourceConfig.model_validate(source))
+    assert known.hint("PUBLIC.trips") == "it configures public.Trips: correct its case"
+
+
+def test_transaction_files_name_a_table_exactly():
+    dms = {"preserve_transactions": True, "cdc_path": "cdc"}
+    source = {"location": "b", "ignore_case": True, "dms": dms, "tables": {"public.trips": TABLE}}
+    with pytest.raises(ValueError, match="cannot be combined with preserve_transactions"):
+        SourceConfig.model_validate(source)
 
 
 def test_a_table_has_settings_of_its_own():
