@@ -1,10 +1,9 @@
-"""The board in a browser and as a report, over tables that PyIceberg wrote, and after a batch.
+"""The board in a browser and as a report, over tables that PyIceberg wrote.
 
-Here: what is shown, also beside tables that cannot be read. Not here: the figures (`test_show.py`, `gold/`).
+Here: what is shown, also beside tables that cannot be read. Not here: the figures (`test_show.py`, `gold/`), a batch
+(`test_board_of_a_batch.py`).
 """
 
-import html
-import os
 import re
 import signal
 import sqlite3
@@ -23,7 +22,6 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 import uvicorn
-from pyspark.sql import SparkSession
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -39,16 +37,13 @@ from lake_assets.demo.marts.rack_board import MOST_LABELS
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.instance import dagster_instance
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.files.dms_files import load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.bike_lake import MARTS, BikeLake, Row, bike_tables, station, status
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
-from lake_assets_tests.helpers.lakes.masked_items import KEYED, TABLE, row
 from lake_assets_tests.helpers.lakes.small_lakes import DMS
-from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.processes.child import environment
 from lake_assets_tests.helpers.servers.chromium import headless_chromium
 from lake_assets_tests.helpers.servers.webhook import webhook_server
+from lake_assets_tests.helpers.texts.html_tables import rows_of
 
 STATIONS, STATUS = "silver_bikeshare.stations", "silver_bikeshare.station_status"
 EMPTY_NOW = "gold.racks_empty_now"
@@ -79,16 +74,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     write(lake, STATUS, [status(number, 5 if number == 1 else 0, now) for number in range(1, 5)])
     write(lake, EMPTY_NOW, [empty(2, 31), empty(3, 25), empty(4, 1)])
     return lake
-
-
-def rows_of(page: str, first: str) -> list[list[str]]:
-    """The cells' texts of the one table that begins with this column."""
-    (table,) = (found for found in page.split("<thead>") if found.startswith(f"<tr><th>{first}<"))
-    rows = re.findall(r"<tr[^>]*>(<td.*?)</tr>", table.split("</table>")[0], re.DOTALL)
-    texts = [
-        [re.sub(r"<[^>]*>", " ", cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)] for row in rows
-    ]
-    return [[" ".join(html.unescape(text).split()) for text in cells] for cells in texts]
 
 
 @contextmanager
@@ -371,32 +356,3 @@ def test_a_report_has_the_racks_of_now(tmp_path: Path) -> None:
     assert re.fullmatch(r"1 min( \d+ s)? over", breach[3])
     assert re.fullmatch(r"in (5 min|4 min \d+ s)", close[3])
     assert "<script" not in text
-
-
-@pytest.mark.spark
-def test_a_batch_and_a_row_of_a_masked_table(spark: SparkSession, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, {TABLE: KEYED}, {}, MASKING)
-    bench.put(load_file(TABLE, [row("one"), row("two")]))
-    bench.apply()
-    committed = datetime.now(UTC) - timedelta(hours=3, minutes=5)
-    key = f"public/items/{committed:%Y%m%d-%H%M%S}000.csv"
-    bench.put_text(
-        key,
-        "Op,commit_ts,id,email,name,born,a.b`c,v,change_seq,BI_id",
-        f"I,{committed:%Y-%m-%d %H:%M:%S},three,three@example.org,Name of three,2000-01-02,odd,plain,,",
-        f"Secret Name,{committed:%Y-%m-%d %H:%M:%S},four,four@example.org,x,2000-01-02,odd,plain,,",
-    )
-    landed = time.time() - 130
-    os.utime(tmp_path / "bronze" / key, (landed, landed))
-    bench.apply()
-    shown = content(bench.lake)
-    (line,) = rows_of(shown, "Silver")
-    assert line[:4] == ["shop.items", "up to date", "3", "0"]
-    assert re.fullmatch(r"3 h (5|6) min", line[4]), "since the newest commit"
-    from_file = r"2 min (1|2|3|4|5)\d s|3 min( \d+ s)?"
-    assert re.fullmatch(f"({from_file}) / ({from_file})", line[5]), "since the file, which landed 130 s ago"
-    assert line[6] == "cdc, 2 rows"
-    (held,) = rows_of(shown, "Id")
-    assert held[1:] == ["shop.items", key, "unknown operation ***"]
-    for plain in ("Secret", "example.org", "three", "four"):
-        assert plain not in shown

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from lake_assets import cli
@@ -44,6 +45,15 @@ def call(folder: Path, *arguments: str, config: str = "lake.yaml") -> int:
     finally:
         sys.argv = before
     return 0
+
+
+def call_init(folder: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs `lake-assets init` in this process, in the folder; its exit code."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["lake-assets", "init", *arguments])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    return int(end.value.code or 0)
 
 
 def write_items(folder: Path, table: str = "items") -> None:

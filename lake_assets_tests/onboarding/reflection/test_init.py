@@ -11,22 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 import yaml
 from jsonschema import Draft202012Validator
 
 from lake_assets import cli
 from lake_assets.commands.run.warm_spark import warm_spark
-from lake_assets.config import Mode, S3Config
+from lake_assets.config import Mode
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.onboarding.lake_yaml_text import table_lines
-from lake_assets.storage.database_connection import SourceError, _without_secrets
-from lake_assets.storage.reflection.reflect import (
-    read_tables,
-)
+from lake_assets.storage.reflection.reflect import read_tables
+from lake_assets_tests.helpers.lakes.command_lake import call_init
 from lake_assets_tests.helpers.processes.child import ROOT
-from lake_assets_tests.helpers.servers.postgresql import PASSWORD, Login
-from lake_assets_tests.helpers.servers.secrets import Secret
 
 DECIDABLE = """
 CREATE TYPE mood AS ENUM ('fine', 'so so');
@@ -92,15 +87,6 @@ CREATE TABLE events (at timestamptz NOT NULL, what text NOT NULL UNIQUE, more te
 """
 
 
-def call(folder: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """`lake-assets init` in this process, in the folder; its exit code."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["lake-assets", "init", *arguments])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    return int(end.value.code or 0)
-
-
 def for_editors(folder: Path) -> None:
     """The first line names the schema beside the file, which takes the file and refuses a mistake."""
     text = (folder / "lake.yaml").read_text(encoding="utf-8")
@@ -120,7 +106,7 @@ def test_a_real_table_to_a_lake_that_loads(
 ) -> None:
     address = new_database(DECIDABLE)
     arguments = ("--from-database", address, "--source", "shop", "--location", "bronze")
-    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
+    assert call_init(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "lake.yaml: 3 tables, 34 columns of PostgreSQL" in printed.out
     assert printed.err.splitlines()[:3] == [
@@ -164,7 +150,7 @@ def test_a_real_table_to_a_lake_that_loads(
     assert load_lake(tmp_path / "lake.yaml").spark.mode == "connect"
 
     only = ("--from-database", address, "--schema", "archive", "--output", "-")
-    assert call(tmp_path, *only, monkeypatch=monkeypatch) == 0
+    assert call_init(tmp_path, *only, monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()
     assert "archive.everything" in printed.out
     assert "public" not in printed.out
@@ -179,7 +165,7 @@ def test_what_takes_a_human_is_refused_by_its_place(
 ) -> None:
     address = new_database(UNDECIDABLE)
     arguments = ("--from-database", address, "--location", "bronze")
-    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
+    assert call_init(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
     told = capsys.readouterr().err
     for place in ("ledger.amount: numeric without", "ledger.at: time with", "ledger.double_id: computed"):
         assert f"to decide: public.{place}" in told
@@ -231,7 +217,7 @@ def test_only_the_engines_own_schemas_are_left_out(
     assert [table.schema for table in read_tables(address).tables] == own
     assert [table.schema for table in read_tables(address, ["sys", "cdc"]).tables] == ["sys", "cdc"]
     arguments = ("--from-database", address, "--schema", "sys", "--schema", "db_ap")
-    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 1
+    assert call_init(tmp_path, *arguments, monkeypatch=monkeypatch) == 1
     told = capsys.readouterr().err
     assert (
         "The database has no schema db_ap that its user can see; did you mean db_app? It has cdc, db_app"
@@ -253,7 +239,7 @@ def test_one_decision_for_a_type(
         "CREATE TABLE c (id int PRIMARY KEY, n numeric)"
     )
     arguments = ("--from-database", address, "--location", "bronze")
-    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
+    assert call_init(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("to decide: ")]
     assert len(told) == 4
     assert "to decide: public.a.n (and 2 more columns of the type): numeric without digits" in "\n".join(told)
@@ -311,148 +297,3 @@ def test_advice_by_what_the_source_logs(new_database: Callable[[str], str]) -> N
     assert "  # kept_when_null: [a, b, c, d, e, f]  # if updates that leave these" in of["j_large"]
     assert "kept_when_null: [b]" in of["a_plain"]
     assert "kept_when_null" not in of["c_lobs"]
-
-
-def test_nothing_of_the_address_is_told(
-    new_database: Callable[[str], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    address = new_database("CREATE TABLE items (id int PRIMARY KEY)")
-    database = address.rsplit("/shop_", 1)[1].split("?")[0]
-    monkeypatch.setenv("LAKE_SOURCE_URL", address)
-    assert call(tmp_path, monkeypatch=monkeypatch) == 0
-    written = (tmp_path / "lake.yaml").read_text(encoding="utf-8")
-    again = call(tmp_path, monkeypatch=monkeypatch)
-    wrong = address.replace("owner:", "owner:wrong-")
-    refused = call(tmp_path, "--from-database", wrong, "--output", "new.yaml", monkeypatch=monkeypatch)
-    garbled = call(
-        tmp_path, "--from-database", f"owner:{PASSWORD}@host", "--output", "new.yaml", monkeypatch=monkeypatch
-    )
-    nothing = call(tmp_path, "--schema", "none", "--output", "new.yaml", monkeypatch=monkeypatch)
-    assert (again, refused, garbled, nothing) == (1, 1, 1, 1)
-    printed = capsys.readouterr()
-    told = " ".join((written, printed.out, printed.err))
-    for part in (PASSWORD, address.split(":")[2].split("@")[0], "wrong-", "owner:", f"shop_{database}"):
-        assert part not in told
-    assert "lake.yaml exists and is not overwritten" in printed.err
-    assert "The database cannot be read: " in printed.err
-    assert "password authentication failed" in printed.err
-    assert "is not a URL such as" in printed.err
-    assert "The database has no schema none that its user can see" in printed.err
-    assert not (tmp_path / "new.yaml").exists()
-
-
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("sqlite://", "sqlite is not a known engine"),
-        ("mysql+nosuchdriver://u:p@h/d", "The database cannot be read"),
-        (
-            "mysql+mysqldb://u:secret@h/d",
-            "MySQLdb is not installed: pip install 'mysqlclient', or write mysql.pymysql:",
-        ),
-        (
-            "mysql://u:secret@h/d",
-            "MySQLdb is not installed: pip install 'mysqlclient', or write mysql.pymysql://",
-        ),
-        ("mysql+pymysql://u:secret@h/d", "pymysql is not installed: pip install 'pymysql'"),
-        ("postgres://u:secret@localhost:1/d", "The database cannot be read: "),
-        (
-            "postgresql+psycopg2://u:secret@h/d",
-            "psycopg2 is not installed: pip install 'psycopg2-binary', or write",
-        ),
-        ("oracle+oracledb://u:secret@h/d", "oracledb is not installed: pip install 'oracledb'"),
-        (
-            "mssql+pyodbc://u:secret@h/d",
-            "pyodbc is not installed: pip install 'pyodbc', or write mssql.pymssql://",
-        ),
-    ],
-)
-def test_what_cannot_be_read_says_why(address: str, said: str) -> None:
-    with pytest.raises(SourceError, match=said) as refused:
-        read_tables(address)
-    assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "password",
-    ["se@cret", "se@cr/et", "s/e@cret", "@secret", "secret@", "se@cr@et", "se@cr?et", "se@cr:et", "se@c#t"],
-)
-@pytest.mark.parametrize("user", ["owner", "ow/ner"])
-def test_nothing_of_a_password_that_is_not_escaped_is_told(
-    password: str,
-    user: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    address = f"postgresql://{user}:{password}@localhost:1/shop"
-    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
-    printed = capsys.readouterr()
-    assert "write @ as %40, / as %2F" in printed.err
-    assert not any(part in printed.err + printed.out for part in ("se@", "cret", "c#t", "et@", "cr"))
-
-
-@pytest.mark.parametrize(
-    "address", ["postgresql://ow/ner:secret@localhost:1/shop", "postgresql://owner:p:secret/shop"]
-)
-def test_nor_of_one_that_is_taken_for_something_else(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
-    printed = capsys.readouterr()
-    assert "write @ as %40, / as %2F" in printed.err
-    assert "secret" not in printed.err + printed.out
-
-
-@pytest.mark.parametrize("password", ["se%40cr%2Fet", "se/cr?et", "se:cret", "se%25cret"])
-def test_a_password_that_is_escaped_reaches_the_driver(password: str) -> None:
-    with pytest.raises(SourceError, match="The database cannot be read: ") as refused:
-        read_tables(f"postgresql://owner:{password}@localhost:1/shop")
-    assert "cr" not in str(refused.value)
-    assert "port 1" in str(refused.value), "it is the host that was asked"
-
-
-def test_a_drivers_message_is_told_without_the_password() -> None:
-    """PostgreSQL's own driver does not repeat it; others' messages may."""
-    url = sa.make_url("mysql://owner:s3cret%40@host/shop?ssl_key=hidden")
-    error = sa.exc.OperationalError("", {}, RuntimeError("cannot connect with pwd=s3cret@;\n key=hidden"))
-    assert _without_secrets(error, url) == "cannot connect with pwd=***; key=***"
-
-
-def test_a_password_in_secrets_manager(
-    new_database: Callable[[str], str],
-    s3: S3Config,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    address = new_database("CREATE TABLE orders (id bigint PRIMARY KEY)")
-    login = Login(address, "a-pass/w@rd")
-    secret = Secret(s3, {"password": "a-pass/w@rd"})
-    # As AWS's own tools are configured: there is no lake.yaml yet.
-    for name, value in (
-        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", s3.endpoint),
-        ("AWS_DEFAULT_REGION", s3.region),
-        ("AWS_ACCESS_KEY_ID", "an-id"),
-        ("AWS_SECRET_ACCESS_KEY", "a-key"),
-    ):
-        monkeypatch.setenv(name, str(value))
-    given = login.address(f"${{secret:{secret.name}:password}}")
-    assert call(tmp_path, "--from-database", given, monkeypatch=monkeypatch) == 0
-    assert "public.orders" in (tmp_path / "lake.yaml").read_text()
-    assert "pass/w@rd" not in (tmp_path / "lake.yaml").read_text()
-    capsys.readouterr()
-    secret.rotate({"password": "a-wr/ng-one"})
-    again = ("--from-database", given, "--output", "other.yaml")
-    assert call(tmp_path, *again, monkeypatch=monkeypatch) == 1
-    refused = capsys.readouterr().err
-    assert "password authentication failed" in refused
-    assert "ng-one" not in refused
-    secret.delete()
-    assert call(tmp_path, *again, monkeypatch=monkeypatch) == 1
-    assert f"The secret {secret.name}: Secrets Manager answered ResourceNotFoundException" in " ".join(
-        capsys.readouterr().err.split()
-    )
