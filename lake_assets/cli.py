@@ -245,7 +245,8 @@ def dev(
     feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed too.")] = False,
     rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print what Dagster's daemon does at each tick.")
+        bool,
+        typer.Option("--verbose", help="Print each tick of Dagster's daemon and the events of runs."),
     ] = False,
 ) -> None:
     """Start Dagster's UI and daemon on this lake."""

@@ -76,6 +76,18 @@ def forkable(instance: dg.DagsterInstance, context: Any) -> Forkable | None:
 
 
 @_or_none
+def print_from(level: str) -> None:
+    """Sets the level from which the runs of this process print their events, unless a run's config sets another: by
+    default they print all. Dagster stores all, which `python_log_level` in dagster.yaml would change."""
+    from dagster._core.execution import context_creation_job
+
+    module: Any = context_creation_job
+    _ = module.default_system_loggers  # to change a name that nothing reads would do nothing
+    logger_of_runs = dg.colored_console_logger, {"name": "dagster", "log_level": level}
+    module.default_system_loggers = lambda instance: [logger_of_runs]
+
+
+@_or_none
 def health(alive: bool | None, gone: str) -> Any:
     """A run launcher's answer on the health of a run. `alive`: None if that is unknown; if it is False, `gone` is the
     reason."""

@@ -21,9 +21,11 @@ class Ended:
         return 0
 
 
-@pytest.mark.parametrize(("options", "level"), [([], "warning"), (["--verbose"], "info")])
-def test_the_daemon_prints_its_ticks_only_on_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], level: str
+@pytest.mark.parametrize(
+    ("options", "level", "of_runs"), [([], "warning", "WARNING"), (["--verbose"], "info", None)]
+)
+def test_the_daemon_prints_its_ticks_and_runs_their_events_only_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], level: str, of_runs: str | None
 ) -> None:
     begun: list[tuple[list[str], dict[str, str]]] = []
 
@@ -41,4 +43,5 @@ def test_the_daemon_prints_its_ticks_only_on_request(
     assert call(command_lake(tmp_path), "dev", *options) == 0
     ((command, environment),) = begun
     assert command[command.index("--log-level") + 1] == level
+    assert environment.get("LAKE_RUN_LOG_LEVEL") == of_runs
     assert environment["PYTHONWARNINGS"] == f"default,{dev.SUPERSEDED}"

@@ -20,6 +20,7 @@ from lake_assets.commands.run.reload import reloading
 from lake_assets.commands.run.warm_spark import warm_spark
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.errors import LakeError
+from lake_assets.orchestration.launcher.fork_server import RUN_LOG_LEVEL
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
 
@@ -45,9 +46,9 @@ def dev(
     verbose: bool = False,
 ) -> int:
     """Runs until it is interrupted or Dagster ends; returns the exit code. `feed`: arguments of `demo feed`; None runs
-    no feed. `verbose`: whether Dagster prints what its daemon does. `started` is called once the processes run. If
-    lake.yaml leaves the mode to LAKE_SPARK_MODE or says `connect`, a Spark Connect server of this machine is used. If
-    none is running, `dev` first starts one, and stops it at the end.
+    no feed. `verbose`: whether Dagster prints what its daemon and the runs do. `started` is called once the processes
+    run. If lake.yaml leaves the mode to LAKE_SPARK_MODE or says `connect`, a Spark Connect server of this machine is
+    used. If none is running, `dev` first starts one, and stops it at the end.
 
     Writes workspace.yaml and dagster.yaml beside lake.yaml if they are missing. Raises PreflightError if the machine
     lacks Java or the port is taken.
@@ -59,7 +60,8 @@ def dev(
     place(folder)
     own = server if server is not None and server.running() is None else None
     with supervised(own) if own is not None else nullcontext():
-        return _run(config, port, _dagster(port, verbose=verbose), feed, chosen, started)
+        quiet = {} if verbose else {RUN_LOG_LEVEL: "WARNING"}
+        return _run(config, port, _dagster(port, verbose=verbose), feed, quiet | chosen, started)
 
 
 def _dagster(port: int, *, verbose: bool) -> list[str]:

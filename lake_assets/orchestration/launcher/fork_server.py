@@ -29,6 +29,9 @@ EXTRA_MODULES = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session"
 REGISTRATION_SECONDS = 30.0
 """Seconds that a forked process waits for its launcher to register it."""
 
+RUN_LOG_LEVEL = "LAKE_RUN_LOG_LEVEL"
+"""The variable with the level from which runs print their events; by default, as in Dagster, they print all."""
+
 REGISTERED = b"k"
 """Written to a forked process once the launcher has its id."""
 
@@ -152,6 +155,11 @@ def main() -> None:
     sys.path[:0] = folders
     arguments = serve(module)
     if arguments is not None:
+        if level := os.environ.get(RUN_LOG_LEVEL):
+            # Here, because `lake-assets dev` imports this module for the name, and no Dagster.
+            from lake_assets.orchestration.dagster_private import print_from
+
+            print_from(level)
         sys.argv = ["dagster", *arguments]
         runpy.run_module("dagster", run_name="__main__")
 

@@ -13,6 +13,8 @@ PATIENCE = 60.0
 @dg.op
 def told_and_waited(context: dg.OpExecutionContext) -> None:
     Path(f"{context.run_id}.told").write_text(f"{os.getppid()} {' '.join(sys.argv[1:3])}")
+    context.log.info("an info")
+    context.log.warning("a warning")
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and not Path("go").exists():
         time.sleep(0.05)

@@ -67,7 +67,8 @@ class Running:
 
 def own_environment(folder: Path) -> dict[str, str]:
     """Of a process that finds the code location in the folder."""
-    return environment(DAGSTER_HOME=str(folder), PYTHONPATH=f"{ROOT}{os.pathsep}{folder}")
+    path = f"{ROOT}{os.pathsep}{folder}"
+    return environment(DAGSTER_HOME=str(folder), PYTHONPATH=path, LAKE_RUN_LOG_LEVEL="WARNING")
 
 
 def _dagster(name: str) -> list[str]:
@@ -127,6 +128,18 @@ def test_a_run_is_forked_from_a_process_that_has_imported_the_code(running: Runn
     running.ends(second, dg.DagsterRunStatus.SUCCESS)
     (running.folder / "go").unlink()
     wait("end of the process", lambda: process_of(running.run(first)) is None)
+
+
+def test_a_run_prints_from_the_given_level_and_stores_everything(running: Running) -> None:
+    (running.folder / "go").touch()
+    run_id = running.launch()
+    running.ends(run_id, dg.DagsterRunStatus.SUCCESS)
+    (running.folder / "go").unlink()
+    stored = [entry.user_message for entry in running.instance.all_logs(run_id)]
+    assert {"an info", "a warning"} <= {*stored}
+    printed = (running.folder / "daemon.log").read_text()
+    of_run = [line for line in printed.splitlines() if run_id in line and " - sleeping - " in line]
+    assert [line.rpartition(" - ")[2] for line in of_run] == ["a warning"]
 
 
 def test_a_run_is_terminated_from_another_process(running: Running) -> None:
