@@ -68,7 +68,9 @@ def shop(folder: Path, *folders: str, **more: Any) -> tuple[Bench, Clock]:
 OWN = {1: "loaded", 2: "logged"}
 
 
-@pytest.mark.parametrize(("kind", "later"), [("current", False), ("append_log", True)])
+@pytest.mark.parametrize(
+    ("kind", "later"), [pytest.param("current", False, marks=pytest.mark.long), ("append_log", True)]
+)
 def test_rows_that_were_logged_before_the_glob(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, later: bool
 ) -> None:
@@ -112,7 +114,10 @@ def test_a_change_log_keeps_what_it_has_until_a_rebuild(spark: SparkSession, tmp
     assert rebuild(bench.lake.runtime, target(bench), publish=False).equal
 
 
-@pytest.mark.parametrize(("kind", "left"), [("current", ()), ("append_log", ("sales_2026_02",))])
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [("current", ()), pytest.param("append_log", ("sales_2026_02",), marks=pytest.mark.long)],
+)
 def test_a_glob_that_is_removed(
     spark: SparkSession, tmp_path: Path, kind: str, left: tuple[str, ...]
 ) -> None:

@@ -27,7 +27,7 @@ def row(key: int, name: str | None = None) -> dict[str, object]:
     return {"id": key, "name": name}
 
 
-@pytest.mark.parametrize("transactions", [False, True])
+@pytest.mark.parametrize("transactions", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_every_dotted_table_equals_its_source(
     spark: SparkSession, tmp_path: Path, transactions: bool
 ) -> None:

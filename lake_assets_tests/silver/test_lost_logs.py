@@ -56,7 +56,7 @@ def roll_back_log(shop: Bench) -> None:
     table.manage_snapshots().rollback_to_snapshot(first).commit()
 
 
-@pytest.mark.parametrize("lose", [drop_log, purge_log, roll_back_log])
+@pytest.mark.parametrize("lose", [purge_log, roll_back_log, pytest.param(drop_log, marks=pytest.mark.long)])
 def test_a_log_that_is_lost_stops_the_table_and_is_recovered(
     new_bench: Callable[..., Bench], lose: Callable[[Bench], None]
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_purged_log_is_recovered_though_old_files_have_expired(shop: Bench) ->
         rebuild(shop.lake.runtime, shop.lake.targets[0])
 
 
-@pytest.mark.parametrize("purged", [False, True])
+@pytest.mark.parametrize("purged", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_contracts_that_are_lost(shop: Bench, purged: bool) -> None:
     catalog = shop.lake.runtime.catalog
     folder = path_of(catalog.load_table("lake_ops.contracts").location())

@@ -66,7 +66,7 @@ def check(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     "layout",
-    ["csv", "parquet", *(pytest.param(name, marks=pytest.mark.long) for name in ("headerless", "small"))],
+    ["parquet", *(pytest.param(name, marks=pytest.mark.long) for name in ("csv", "headerless", "small"))],
 )
 def test_a_table_with_a_key_and_its_change_log(
     spark: SparkSession, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
@@ -262,7 +262,7 @@ def test_rows_that_were_quarantined_before_the_mask(spark: SparkSession, tmp_pat
     assert again.reason == "n is not a valid int"
 
 
-@pytest.mark.parametrize("budget", [0, 1 << 20])
+@pytest.mark.parametrize("budget", [0, pytest.param(1 << 20, marks=pytest.mark.long)])
 def test_a_file_that_has_lost_its_header(
     spark: SparkSession, tmp_path: Path, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_corrected_load_needs_all_changes(shop: Bench) -> None:
     assert values(shop) == {1: "changed", 3: "corrected", 4: "new"}
 
 
-@pytest.mark.parametrize("reload", [False, True])
+@pytest.mark.parametrize("reload", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_under_the_tasks_start_other_content_is_asked_about(
     new_bench: Callable[..., Bench], reload: bool
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_stale_part_that_is_touched_does_not_join_the_reload(new_bench: Callab
     assert values(found) == {1: "reloaded"}
 
 
-@pytest.mark.parametrize("reload", [False, True])
+@pytest.mark.parametrize("reload", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_two_loads_days_apart_are_asked_about(new_bench: Callable[..., Bench], reload: bool) -> None:
     found = new_bench()
     found.put(loaded({2: "stale"}, part=2), loaded({1: "new"}, at=NOON + 72 * HOUR))
@@ -147,8 +147,8 @@ STRANGERS = {
     ("statement", "mend"),
     [
         ("insert", "restore"),
-        ("update", "rebuild"),
         ("delete", "rebuild"),
+        pytest.param("update", "rebuild", marks=pytest.mark.long),
         pytest.param("insert", "rebuild", marks=pytest.mark.long),
         pytest.param("update", "restore", marks=pytest.mark.long),
         pytest.param("delete", "restore", marks=pytest.mark.long),
@@ -283,7 +283,7 @@ def test_files_of_other_tables_do_not_move_a_position(shop: Bench) -> None:
     assert datetime.fromisoformat(shop.summary()["lake.logged-at"]).astimezone(UTC) == at.logged_at
 
 
-@pytest.mark.parametrize("reload", [False, True])
+@pytest.mark.parametrize("reload", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_load_without_timestamps_that_cannot_be_compared_is_asked_about(
     new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, reload: bool
 ) -> None:

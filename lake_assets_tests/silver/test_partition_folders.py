@@ -61,7 +61,7 @@ def values(bench: Bench) -> dict[int, Any]:
 LOADED = {1: "changed", 2: "jan", 12: "feb", 13: "new"}
 
 
-@pytest.mark.parametrize("dms", [{}, TRANSACTIONS])
+@pytest.mark.parametrize("dms", [{}, pytest.param(TRANSACTIONS, marks=pytest.mark.long)])
 def test_a_reload_of_one_partition(spark: SparkSession, tmp_path: Path, dms: dict[str, Any]) -> None:
     bench = shop(tmp_path, dms)
     assert values(bench) == LOADED
@@ -91,7 +91,11 @@ def drop(bench: Bench, partition: str) -> None:
 
 @pytest.mark.parametrize(
     ("on_vanished", "left"),
-    [("keep", LOADED), ("truncate", {12: "feb", 13: "new"}), ("drop", {12: "feb", 13: "new"})],
+    [
+        ("keep", LOADED),
+        ("drop", {12: "feb", 13: "new"}),
+        pytest.param("truncate", {12: "feb", 13: "new"}, marks=pytest.mark.long),
+    ],
 )
 def test_a_dropped_partition(
     spark: SparkSession, tmp_path: Path, on_vanished: str, left: dict[int, Any]

@@ -100,7 +100,7 @@ def read(
 @pytest.mark.parametrize(
     ("extension", "content", "dms"),
     [
-        ("csv", csv_file, {}),
+        pytest.param("csv", csv_file, {}, marks=pytest.mark.long),
         pytest.param("csv", csv_file, {"csv_null_value": ""}, marks=pytest.mark.long),
         ("csv", csv_file, {"csv_no_sup_value": "NULL", "csv_null_value": ""}),
         ("json", json_file, {}),

@@ -158,7 +158,9 @@ def drop_a_row(frame: DataFrame) -> DataFrame:
     return frame.filter(F.col("_row") != frame.agg(F.max("_row")).first()[0])  # type: ignore[index]
 
 
-@pytest.mark.parametrize("where", ["read", "written", "doubled", "replayed"])
+@pytest.mark.parametrize(
+    "where", ["read", "doubled", "replayed", pytest.param("written", marks=pytest.mark.long)]
+)
 def test_a_batch_with_a_lost_row_is_not_published(
     shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -207,7 +209,7 @@ def read_by_spark(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(keyed, "foreseen", lambda *given: None)
 
 
-@pytest.mark.parametrize("fault", ["lost", "doubled"])
+@pytest.mark.parametrize("fault", ["lost", pytest.param("doubled", marks=pytest.mark.long)])
 def test_held_rows_of_which_one_is_lost_are_written_by_the_other_way(
     shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

@@ -19,7 +19,9 @@ TABLE = "public.items"
 COLUMNS = {"id": "long not null", "v": "string"}
 
 
-@pytest.mark.parametrize("mode", ["soft_delete", "history", "full_row"])
+@pytest.mark.parametrize(
+    "mode", ["history", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("soft_delete", "full_row"))]
+)
 def test_the_batch_is_planned_again(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     key: dict[str, Any] = {} if mode == "full_row" else {"primary_key": ["id"]}
     bench, clock = Bench(tmp_path, {TABLE: {"columns": COLUMNS, "mode": mode} | key}), Clock()

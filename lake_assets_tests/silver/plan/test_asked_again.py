@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ONE_A_BATCH = {"automation": {"max_files_per_batch": 1}}
 
 
+@pytest.mark.long
 def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path: Path) -> None:
     """The reload began before the file was flushed, so that the file is a part of it."""
     shop = NarrowShop(tmp_path, also=[])

@@ -23,8 +23,17 @@ from lake_assets_tests.helpers.oracles.masks import MASKING
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_the_changes_since")]
 
 
-@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("extension", "way"),
+    [
+        ("csv", "process"),
+        ("csv", "Spark"),
+        ("parquet", "staged"),
+        pytest.param("csv", "staged", marks=pytest.mark.long),
+        pytest.param("parquet", "process", marks=pytest.mark.long),
+        pytest.param("parquet", "Spark", marks=pytest.mark.long),
+    ],
+)
 def test_a_change_log(
     spark: SparkSession, tmp_path: Path, looks: list[int | None], extension: str, way: str
 ) -> None:
@@ -78,7 +87,7 @@ def test_changes_of_a_log_that_come_again(
     assert len(compared) == 2, "each change has a sequence of its own, after every applied one"
 
 
-@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("repeated", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_load_with_changes_that_come_twice(spark: SparkSession, tmp_path: Path, *, repeated: bool) -> None:
     bench, clock = Bench(tmp_path, {"public.items": {**ITEMS, "mode": "change_log"}}), Clock()
     first = [clock.change("I", {"id": n, "v": "x"}) for n in range(10, 13)]

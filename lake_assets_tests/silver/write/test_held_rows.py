@@ -47,8 +47,8 @@ FIGURES = (
 @pytest.mark.parametrize(
     ("extension", "sections", "sequence"),
     [
-        pytest.param("csv", {}, None, id="csv-rewritten-by-commit-times"),
         pytest.param("parquet", NEVER, "change_seq", id="parquet-marked"),
+        pytest.param("csv", {}, None, id="csv-rewritten-by-commit-times", marks=pytest.mark.long),
         pytest.param("csv", NEVER, "change_seq", id="csv-marked", marks=pytest.mark.long),
         pytest.param("parquet", {}, None, id="parquet-rewritten-by-commit-times", marks=pytest.mark.long),
         pytest.param("csv", {}, "change_seq", id="csv-rewritten", marks=pytest.mark.long),
@@ -206,7 +206,7 @@ def test_a_batch_of_many_bytes_or_files_is_not_held(
     assert shop.rows() == shop.truth()
 
 
-@pytest.mark.parametrize("extension", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("extension", ["csv.gz", "parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_rows_that_take_much_memory_are_not_held(
     shop: Bench, looks: list[int | None], monkeypatch: pytest.MonkeyPatch, extension: str
 ) -> None:
@@ -245,8 +245,8 @@ def test_many_rows_without_a_place_for_them(
     ("extension", "way"),
     [
         ("csv", "process"),
-        ("csv", "Spark"),
         ("parquet", "staged"),
+        pytest.param("csv", "Spark", marks=pytest.mark.long),
         pytest.param("csv", "staged", marks=pytest.mark.long),
         pytest.param("parquet", "process", marks=pytest.mark.long),
         pytest.param("parquet", "Spark", marks=pytest.mark.long),

@@ -72,7 +72,7 @@ def test_a_full_load_is_written_without_a_collapse(shop: Bench, monkeypatch: pyt
     assert shop.summary()["lake.batch.rows-read"] == "3"
 
 
-@pytest.mark.parametrize("again", [3, 2])
+@pytest.mark.parametrize("again", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_files_of_a_full_load_have_keys_of_different_widths(
     spark: SparkSession, tmp_path: Path, again: int
 ) -> None:
@@ -89,7 +89,7 @@ def test_keys_that_repeat_in_a_full_load_have_one_row(shop: Bench) -> None:
     assert shop.table().scan().to_arrow().num_rows == 3
 
 
-@pytest.mark.parametrize("with_changes", [False, True])
+@pytest.mark.parametrize("with_changes", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_full_load_that_is_written_again_while_it_is_applied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_changes: bool
 ) -> None:
@@ -164,7 +164,7 @@ def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
     assert values(shop) == {1: "a", 5: "again", 6: "c", 7: "f", 9: "d"}
 
 
-@pytest.mark.parametrize("key", ["long", "string"])
+@pytest.mark.parametrize("key", ["long", pytest.param("string", marks=pytest.mark.long)])
 def test_keys_with_one_change_are_not_sorted(
     new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
@@ -280,7 +280,7 @@ def test_changes_that_are_there_twice_are_sorted(shop: Bench) -> None:
     assert (batch.rows_read, batch.keys, batch.rows_written) == (10, 4, 3)
 
 
-@pytest.mark.parametrize("in_one_batch", [True, False])
+@pytest.mark.parametrize("in_one_batch", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_key_that_is_taken_again_loses_its_older_row(shop: Bench, *, in_one_batch: bool) -> None:
     """A row moves to a key by a delete and an insert; then the delete of the key's older row follows, perhaps in a file
     that arrives later."""
@@ -308,7 +308,7 @@ def figures_of(batch: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("unusable", [False, True])
+@pytest.mark.parametrize("unusable", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_files_checked_before_spark_reads_them_give_the_same_figures(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unusable: bool
 ) -> None:
