@@ -113,7 +113,7 @@ def test_parquet_numbers_as_hashed_texts(spark: SparkSession, tmp_path: Path) ->
     assert bench.rows() == bench.truth()
 
 
-@pytest.mark.parametrize("mode", ["full_row", "append_log"])
+@pytest.mark.parametrize("mode", ["full_row", pytest.param("append_log", marks=pytest.mark.long)])
 def test_a_table_without_a_key(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     columns = {"a": "string", "b": "string", "n": "int"}
     mask = {"a": "hash", "b": "hash"} if mode == "full_row" else {"a": "redact", "b": None}

@@ -36,7 +36,7 @@ def in_full(text: Column, declared: str) -> Column:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("session_zone", ["America/New_York", pytest.param("UTC", marks=pytest.mark.long)])
 def test_quick_and_full_agree(spark: SparkSession, session_zone: str) -> None:
     session = own_session(spark)
     session.conf.set("spark.sql.session.timeZone", session_zone)

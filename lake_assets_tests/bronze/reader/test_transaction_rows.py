@@ -92,7 +92,7 @@ def width(dms: dict[str, Any]) -> int:
 @pytest.mark.parametrize(
     ("dms", "extension"),
     [
-        ({}, "csv"),
+        pytest.param({}, "csv", marks=pytest.mark.long),
         ({"csv_null_value": ""}, "csv.gz"),
         ({"csv_null_value": "\\N", "csv_delimiter": ";"}, "csv"),
         ({"rfc_4180": False}, "csv"),
@@ -185,7 +185,14 @@ def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:
     assert share.rows == 2
 
 
-@pytest.mark.parametrize("names", [("trips", "trips"), ("trips_1", "trips_2"), ("trips_2", "trips_1")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("trips", "trips"),
+        ("trips_1", "trips_2"),
+        pytest.param(("trips_2", "trips_1"), marks=pytest.mark.long),
+    ],
+)
 def test_a_carriage_return_behind_the_last_text(
     spark: SparkSession, tmp_path: Path, names: tuple[str, str]
 ) -> None:

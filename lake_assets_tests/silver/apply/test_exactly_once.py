@@ -96,7 +96,14 @@ def test_a_position_below_maintenance(shop: KeyedShop) -> None:
     shop.check()
 
 
-@pytest.mark.parametrize("when", ["between delete and append", "before publishing", "after publishing"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        "between delete and append",
+        "after publishing",
+        pytest.param("before publishing", marks=pytest.mark.long),
+    ],
+)
 def test_a_killed_process(shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     shop.change()
     whole_publish = Attempt.publish

@@ -132,7 +132,7 @@ def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int |
     assert "an append_log cannot express that" in str(bench.turn()["items"].error)
 
 
-@pytest.mark.parametrize("way", ["process", "Spark"])
+@pytest.mark.parametrize("way", ["process", pytest.param("Spark", marks=pytest.mark.long)])
 def test_a_file_that_is_written_again_after_it_was_logged(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:

@@ -28,7 +28,7 @@ from lake_assets_tests.helpers.lakes.changed_shop import HOUR, ITEMS, changed, l
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_the_changes_since")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("with_the_changes_since")]
 LATER = NOON + HOUR
 FIGURES = (
     "kind",
@@ -286,7 +286,7 @@ def test_masked_columns(
     assert "a@example.org" not in str(left)
 
 
-@pytest.mark.parametrize("way", ["process", "Spark"])
+@pytest.mark.parametrize("way", ["process", pytest.param("Spark", marks=pytest.mark.long)])
 def test_keys_of_any_name(spark: SparkSession, tmp_path: Path, looks: list[int | None], way: str) -> None:
     keys = {
         f"public.{name.strip('_')}": [name] for name in ("_op", "_commit_ts", "_sequence", "_old_0", "_key_1")
@@ -319,7 +319,7 @@ def test_keys_of_any_name(spark: SparkSession, tmp_path: Path, looks: list[int |
     assert looks == ([] if way == "Spark" else [2] * len(keys))
 
 
-@pytest.mark.parametrize("key", ["long", "string"])
+@pytest.mark.parametrize("key", ["long", pytest.param("string", marks=pytest.mark.long)])
 def test_a_large_full_load_whose_keys_repeat(
     spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
