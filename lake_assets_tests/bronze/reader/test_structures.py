@@ -35,7 +35,7 @@ from lake_assets_tests.helpers.files.structures import DIALECTS, structure
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 NAME = "public.items"
-FILES = 120
+FILES, FEW = 120, 40
 Row = tuple[Any, ...]
 """The values of a row that can be used, or why it is bad."""
 Found = Mapping[str, Sequence[Row]]
@@ -97,17 +97,19 @@ CASES = [(number, last) for number in range(len(DIALECTS)) for last in ("string"
 
 
 def told(cases: Iterable[tuple[int, str]]) -> list[Any]:
-    return [pytest.param(*case, marks=pytest.mark.long if case[0] else []) for case in cases]
+    """Few files of the first dialect, and many of each one."""
+    few = [(*case, FEW) for case in CASES if case[0] == 0]
+    return [*few, *(pytest.param(*case, FILES, marks=pytest.mark.long) for case in cases)]
 
 
-@pytest.mark.parametrize(("dialect", "last"), told(CASES))
+@pytest.mark.parametrize(("dialect", "last", "files"), told(CASES))
 def test_all_readers_find_the_same_rows(
-    spark: SparkSession, tmp_path: Path, dialect: int, last: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, dialect: int, last: str, files: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dms, random = DIALECTS[dialect], Random(f"{dialect} {last}")
     header = random.random() < 0.5
     readers = Readers(spark, tmp_path, dms | {"add_column_name": header}, last)
-    for number in range(FILES):
+    for number in range(files):
         names = dms.get("csv_delimiter", ",").join(("id", "v", "w")) + dms.get("csv_row_delimiter", "\n")
         made = structure(random, dms, numbers=last == "int")
         start = made.start + names if header else made.start
@@ -121,9 +123,9 @@ def test_all_readers_find_the_same_rows(
         different = {file: (rows, strict[file]) for file, rows in found.items() if strict[file] != rows}
         assert {content_of(readers, file): rows for file, rows in different.items()} == {}, name
     # Each reader reads a tenth of the files or more; with a row delimiter of \r\n, many values make one irregular.
-    assert FILES // 10 < len(seen["regular"]) < FILES * 0.95
+    assert files // 10 < len(seen["regular"]) < files * 0.95
     if dms.get("csv_row_delimiter", "\n") == "\n" and len(dms.get("csv_delimiter", ",").encode()) == 1:
-        assert min(len(seen["staged"]), len(seen["held"])) > FILES // 10
+        assert min(len(seen["staged"]), len(seen["held"])) > files // 10
 
 
 def content_of(readers: Readers, file: str) -> bytes:
@@ -131,16 +133,19 @@ def content_of(readers: Readers, file: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "last"), told(case for case in CASES if "csv_row_delimiter" not in DIALECTS[case[0]])
+    ("dialect", "last", "files"),
+    told(case for case in CASES if "csv_row_delimiter" not in DIALECTS[case[0]]),
 )
-def test_files_of_transactions(spark: SparkSession, tmp_path: Path, dialect: int, last: str) -> None:
+def test_files_of_transactions(
+    spark: SparkSession, tmp_path: Path, dialect: int, last: str, files: int
+) -> None:
     """As a table's own file, except for an empty line, which is no row. A file with a fault may be unreadable as a
     whole, because its rows belong to several tables."""
     dms, random = DIALECTS[dialect], Random(f"{dialect} {last} transactions")
     own = Readers(spark, tmp_path / "own", dms, last)
     settings = {**dms, "preserve_transactions": True, "cdc_path": "cdc"}
     all_of_them = Readers(spark, tmp_path / "all", settings, last)
-    for number in range(FILES):
+    for number in range(files):
         made, name = structure(random, dms, numbers=last == "int"), f"{number:09}.csv"
         file = own.put(f"public/items/20260301-{name}", made.content(dms, "I"))
         assert file is not None
@@ -159,7 +164,7 @@ def test_files_of_transactions(spark: SparkSession, tmp_path: Path, dialect: int
             all_of_them.files.append(whole)
     strict, found = own.record_by_record(), all_of_them.by_spark(all_of_them.files)
     different = {}
-    for number in range(FILES):
+    for number in range(files):
         name = f"{number:09}.csv"
         rows = [row for row in strict.get(f"20260301-{name}", ()) if row != ("bad", EMPTY_LINE)]
         if name in all_of_them.unreadable:
@@ -168,7 +173,7 @@ def test_files_of_transactions(spark: SparkSession, tmp_path: Path, dialect: int
             content = (own.folder / f"public/items/20260301-{name}").read_bytes()
             different[name] = (content, rows, found.get(f"CDC_TXN-20260301{name}"))
     assert different == {}
-    assert len(found) > FILES // 3
+    assert len(found) > files // 3
 
 
 def test_before_images_that_end_with_a_carriage_return(spark: SparkSession, tmp_path: Path) -> None:

@@ -271,7 +271,6 @@ def test_killed_with_its_spark(
     small = {"master": "local[1]", "conf": {**TINY, "spark.driver.memory": "700m"}}
     shop, new = living_shop(shops, tmp_path, "embedded", small)
     if new:
-        shop.change()
         assert not shop.synced_here().failed
     shop.change()
     before = shop.found()
