@@ -45,8 +45,8 @@ TYPES = {
     "at": pa.timestamp("us"),
     "BI_id": pa.int64(),
 }
-MANY = 1_000
-"""As many keys as S3 lists in one page."""
+MANY = 100
+"""As many keys as the server lists in one page; Amazon's lists 1,000."""
 
 
 def s3_lake(folder: Path, s3: S3Config, location: str, data_format: str, **sections: Any) -> Lake:
@@ -116,17 +116,19 @@ def no_bytes(file: DmsFile) -> bytes:
 
 @pytest.mark.parametrize(
     ("data_format", "files", "encode"),
-    [("csv", 60, as_csv), pytest.param("parquet", 24, as_parquet, marks=pytest.mark.long)],
+    [("csv", 24, as_csv), pytest.param("parquet", 24, as_parquet, marks=pytest.mark.long)],
 )
 def test_silver_equals_what_the_bucket_says(
     spark: SparkSession,
     tmp_path: Path,
     s3: S3Config,
     new_bucket: Callable[[], Any],
+    monkeypatch: pytest.MonkeyPatch,
     data_format: str,
     files: int,
     encode: Callable[[DmsFile], bytes],
 ) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", str(MANY))
     bucket = new_bucket()
     written, rows = history(files, data_format)
     upload(bucket, "dms/out", written, encode)
@@ -148,6 +150,8 @@ def test_silver_equals_what_the_bucket_says(
     )
 
     lake = s3_lake(tmp_path, s3, f"s3://{bucket.name}/dms/out", data_format)
+    listed = bucket.meta.client.list_objects_v2(Bucket=bucket.name, Prefix="dms/out/")
+    assert (listed["KeyCount"], listed["IsTruncated"]) == (MANY, True)
     found = log_arrivals(lake.runtime, "shop")
     assert len(found.logged) == files + 2
     assert (found.ignored, found.unknown) == (MANY, [])

@@ -106,7 +106,7 @@ def _marks(dms: dict[str, Any]) -> list[str]:
 
 
 @st.composite
-def batches(draw: st.DrawFn, kind: str) -> tuple[dict[str, Any], list[Row]]:
+def batches(draw: st.DrawFn, kind: str, size: int) -> tuple[dict[str, Any], list[Row]]:
     dms = draw(endpoints())
     protected = dms["rfc_4180"] or not kind.startswith("csv")
     text = texts(dms, protected=protected)
@@ -122,7 +122,7 @@ def batches(draw: st.DrawFn, kind: str) -> tuple[dict[str, Any], list[Row]]:
             "size": st.none() | st.floats(allow_nan=False, allow_infinity=False),
         }
     )
-    found = draw(st.lists(rows, min_size=BATCH, max_size=BATCH))
+    found = draw(st.lists(rows, min_size=size, max_size=size))
     return dms, [{"id": number, **row} for number, row in enumerate(found)]
 
 
@@ -157,8 +157,9 @@ def write(folder: Folder, dms: dict[str, Any], kind: str, rows: list[Row]) -> No
         assert folder.put(file.key, gzip.compress(content) if kind.endswith("gz") else content)
 
 
-@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
-def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
+@pytest.mark.parametrize(("share", "size"), [(20, 20), pytest.param(1, BATCH, marks=pytest.mark.long)])
+def test_what_was_written_is_read(spark: SparkSession, share: int, size: int) -> None:
+    """A share of the cases, in files of so many rows."""
     seen: Counter[str] = Counter()
 
     def read_back(dms: dict[str, Any], kind: str, rows: list[Row]) -> None:
@@ -167,7 +168,7 @@ def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
             write(folder, dms, kind, rows)
             with pytest.MonkeyPatch.context() as patched:
                 # In turn by columns, as if they were many, and as if the files were.
-                turn = sum(seen[kind] for kind in EXAMPLES) // BATCH % 4
+                turn = sum(seen[kind] for kind in EXAMPLES) // size % 4
                 patched.setattr(wide_rows, "WIDE", 0 if turn % 2 else 100)
                 patched.setattr(reader, "MANY", 1 if turn > 1 else 64)
                 read = folder.changes(spark).collect()
@@ -191,7 +192,7 @@ def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
         assert not differing, f"{kind} {dms}: read, written: {list(differing.values())[:3]}"
 
     def read_back_many(kind: str, examples: int) -> None:
-        @given(batches(kind))
+        @given(batches(kind, size))
         @settings(
             max_examples=examples,
             deadline=None,

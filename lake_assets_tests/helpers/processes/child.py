@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lake_assets.spark.settings import class_archive_options
+from lake_assets.spark.settings import CHEAP_PROCESSES, FIRST_COMPILER, class_archive_options
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout."""
@@ -23,7 +23,8 @@ def java_options() -> str:
     """For the variable SPARK_SUBMIT_OPTS, which every Spark that this machine starts reads. Most Sparks of the tests
     end before code of the second compiler has repaid its time. Without that compiler Java reserves 48 MB for compiled
     code, which are full after a minute of tests; then it compiles nothing more."""
-    return f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m {class_archive_options()}"
+    compiler = f"{FIRST_COMPILER} -XX:ReservedCodeCacheSize=480m"
+    return f"{CHEAP_PROCESSES} {compiler} {class_archive_options()}"
 
 
 def plain_environment() -> dict[str, str]:
