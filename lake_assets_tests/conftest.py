@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -27,6 +28,15 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 
 # Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
+
+
+@sa.event.listens_for(sa.Engine, "connect")
+def _does_not_wait_for_the_disk(connection: Any, record: Any) -> None:
+    """Of Dagster's storage and of catalogs, in SQLite: what a process that is killed has written is there without.
+    Only a machine that loses its power would lose it; and to wait takes longer than a small run of Dagster."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+
 
 KEPT_SECONDS = "6m"
 """How long the server of the tests keeps a session that nobody uses: longer than a lake takes one up again

@@ -21,7 +21,7 @@ from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_w
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, UNSYNCED, write_file
 from lake_assets_tests.helpers.marts.mart_frames import in_order
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 from lake_assets_tests.helpers.oracles.marts_of_silver import ORDER, SETTINGS, expected
@@ -124,6 +124,7 @@ class BikeLake:
                     "name": catalog or f"lake_{uuid4().hex[:8]}",
                     "uri": str(folder / "catalog.db"),
                     "warehouse": str(folder / "warehouse"),
+                    **UNSYNCED,
                 },
                 "sources": {
                     "bikeshare": {

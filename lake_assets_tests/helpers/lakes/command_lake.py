@@ -12,7 +12,15 @@ import yaml
 from lake_assets import cli
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, SPARK, sequence, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import (
+    DMS,
+    ITEMS,
+    ITEMS_HEADER,
+    SPARK,
+    UNSYNCED,
+    sequence,
+    write_file,
+)
 from lake_assets_tests.helpers.processes.child import ROOT
 
 
@@ -22,7 +30,7 @@ def command_lake(
     """The folder with dagster.yaml and a lake.yaml for these tables, all like ITEMS; `sections` are added to it."""
     source = {"location": "bronze", "dms": DMS, "tables": dict.fromkeys(tables, ITEMS)}
     config = {
-        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
+        "catalog": {"uri": "catalog.db", "warehouse": "warehouse", **UNSYNCED},
         "sources": {"shop": source},
         "gold": {"start_date": "2026-03-01"},
         "spark": SPARK,

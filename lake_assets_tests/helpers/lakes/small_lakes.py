@@ -51,6 +51,9 @@ TINY = {
 """A dozen rows are done before the code that Spark would compile for them is. What is compiled is seen by the tests of
 `bronze`, and by those of the demonstration, which compare thousands of changes with their source."""
 
+UNSYNCED = {"jdbc.synchronous": "OFF"}
+"""A property of catalogs in SQLite: Spark's commits do not wait for the disk. See `conftest.py`."""
+
 DMS = {
     "add_column_name": True,
     "include_op_for_full_load": True,
@@ -91,6 +94,7 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
                 "name": f"lake_{uuid4().hex[:8]}",
                 "uri": str(folder / "catalog.db"),
                 "warehouse": str(folder / "warehouse"),
+                **UNSYNCED,
             },
             "sources": {"shop": source},
             "gold": {"start_date": "2026-03-01"},
