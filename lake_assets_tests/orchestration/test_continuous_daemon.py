@@ -1,13 +1,15 @@
 """`make dev` as it is shipped: one run that stays up applies all files, and Dagster's UI shows what it does.
 
-Here: the tables, the asset graph in a browser and "Materialize" while that run is under way. One Dagster for the whole
-module; the tests build on each other, in this order. Not here: rounds, case by case (`runs/test_continuous.py`), a run
-for each batch (`test_daemon.py`).
+Here: the tables, an alarm, where partitions begin, the asset graph in a browser, "Materialize" while that run is under
+way, and the end of all processes. One Dagster for the whole module; the tests build on each other, in this order. Not
+here: rounds, case by case (`runs/test_continuous.py`), a run for each batch (`test_daemon.py`), a lake with two files
+alone (`test_dev_partitions.py`).
 
 LAKE_SCREENSHOT=path keeps the picture of the asset graph there.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +24,15 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     MARTS,
     SILVER,
     Dev,
+    bikes_change,
     caught_up,
+    first_partition,
     history_lands,
     running,
     trips_by_day,
     trips_in_mart,
 )
+from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,8 +41,15 @@ CONTINUOUS = '{pipelineName: "bikeshare_continuous"}'
 
 
 @pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
-    yield from running(tmp_path_factory.mktemp("dev"), continuous=True)
+def webhook() -> Iterator[Webhook]:
+    """Where the alarms go."""
+    with webhook_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Dev]:
+    yield from running(tmp_path_factory.mktemp("dev"), webhook=webhook.address, continuous=True)
 
 
 def the_run(dev: Dev) -> str:
@@ -49,7 +61,8 @@ def the_run(dev: Dev) -> str:
 
 def test_files_that_land_become_silver_and_marts(dev: Dev) -> None:
     dev.wait("the run", lambda: [run for run in dev.runs(CONTINUOUS) if run["status"] == "STARTED"])
-    history_lands(dev)  # not before: the sensor of files has a run of its own for what lands before
+    # Not before: the sensor of files has a run of its own for what lands before.
+    history_lands(dev, past_trips=0)
     run = the_run(dev)
 
     def shown() -> dict[str, Any] | None:
@@ -61,6 +74,22 @@ def test_files_that_land_become_silver_and_marts(dev: Dev) -> None:
     of_silver = {assets[f"silver/bikeshare/{name}"]["assetMaterializations"][0]["runId"] for name in SILVER}
     assert of_silver == {run}
     assert assets["gold/station_daily"]["partitionStats"]["numMaterialized"] >= len(trips_by_day(dev))
+    bronze = {f"bronze/bikeshare/{name}" for name in KEPT}
+    assert {key for key, node in assets.items() if not node["isMaterializable"]} == bronze
+    assert {key for key, node in assets.items() if not node["isExecutable"]} == bronze
+
+
+def test_an_alarm_is_sent(dev: Dev, webhook: Webhook) -> None:
+    """Of a rack that comes close to its limit of a minute. Its spell, breach and end: `alarms/`."""
+    bikes_change(dev, (1, {1: 0}), (46, {2: 1}))
+    dev.wait("an alarm", lambda: [body for body in webhook.bodies if body["row"]["station_id"] == 1])
+    assert webhook.requests == len(set(webhook.ids)), "of no rack is an alarm sent twice"
+
+
+def test_partitions_begin_with_the_data(dev: Dev) -> None:
+    """The definitions are loaded again without anybody's doing; before, partitions began with `gold.start_date`."""
+    for key in ("bronze/bikeshare/trips", "gold/station_daily"):
+        dev.wait(f"first day of {key}", lambda: first_partition(dev, key) == str(dev.start.date()))  # noqa: B023
 
 
 def test_materialize_beside_it(dev: Dev) -> None:
@@ -95,3 +124,15 @@ def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> Non
     assert the_run(dev) == run
     if wanted := os.environ.get("LAKE_SCREENSHOT"):
         shutil.copy(picture, wanted)
+
+
+def test_a_healthy_lake_logs_no_error(dev: Dev) -> None:
+    said = (dev.folder / "dev.log").read_text(errors="replace").splitlines()
+    assert any("which lake.yaml does not configure" in line for line in said), "what a run says is there"
+    assert not [line[:500] for line in said if re.search(r'"level": "ERROR"|\bERROR\b|did not yield', line)]
+    assert "SESSION_CLOSED" not in (dev.folder / ".lake/spark-connect.log").read_text(errors="replace")
+
+
+def test_everything_ends_together(dev: Dev) -> None:
+    assert dev.processes()
+    dev.end()

@@ -1,8 +1,8 @@
 """`lake-assets dev` on a lake with files that were never applied: partitions begin with the data without a reload by
 hand, and the checks of a mart have run.
 
-One real `dev` for the whole module; the tests build on each other, in this order. Not here: when definitions are loaded
-again, case by case (`commands/test_reload.py`).
+One real `dev` for the whole module; the tests build on each other, in this order. Not here: the same with a history of
+days (`test_continuous_daemon.py`), when definitions are loaded again, case by case (`commands/test_reload.py`).
 """
 
 import os
@@ -19,7 +19,7 @@ from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, TINY, write_
 from lake_assets_tests.helpers.orchestration.asset_graph import asset_nodes
 from lake_assets_tests.helpers.orchestration.dagster_dev import Dev
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 DAILY = """/*
 description: Items by day.

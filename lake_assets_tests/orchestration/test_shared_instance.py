@@ -1,13 +1,27 @@
 """Two lakes that share a Dagster instance: what one lake looks up is its own, and equal keys are refused.
 
-Here: keys, names, tags and look-ups, without runs. Not here: the real daemon (`test_two_lakes.py`).
+Here: keys, names, tags, look-ups and what the sensors refuse, with runs where one lake's must not hold the other. Not
+here: the real daemon (`test_two_lakes.py`).
 """
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    SensorInstigatorData,
+)
+from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig, MaintenanceConfig
 from lake_assets.orchestration.assets.mart_runs import MartRun
@@ -21,7 +35,7 @@ from lake_assets.orchestration.shared.asset_keys import table_identifier
 from lake_assets.orchestration.shared.equal_keys import first_location
 from lake_assets.orchestration.shared.run_tags import SCOPE, own_tag, run_tags
 from lake_assets.rounds.backoff import Backoff
-from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, add_run
+from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, add_run, failures
 
 CONTINUOUS = {"automation": {"continuous": True}}
 STAGING_SALES = dg.AssetKey(["staging", "silver", "shop", "sales"])
@@ -134,6 +148,22 @@ def test_each_lake_deletes_its_own_old_runs(two: tuple[Shop, Shop]) -> None:
     assert left.tags[".dagster/lake_assets_own"] == "1"
 
 
+def test_a_failing_staging_does_not_delay_production(spark: SparkSession, two: tuple[Shop, Shop]) -> None:
+    production, staging = two
+    staging.load("sales", [1])
+    staging.spoil("sales")
+    assert set(failures(staging.run(staging.request("staging_shop_files")))) == {"sales"}
+    assert "waits for staging/silver/shop/sales: applied" in staging.refusal("staging_marts")
+    production.load("sales", [1, 2])
+    production.change("sales", [3])
+    assert production.apply().success
+    for request in production.tick("marts").run_requests or ():
+        assert production.run(request).success
+    assert production.rows("gold.sales_total") == [{"sales": 3}]
+    assert production.snapshots("silver_shop.sales") > 0
+    assert staging.rows("gold.sales_total") == []
+
+
 # --- equal keys
 
 
@@ -172,3 +202,35 @@ def test_after_the_daemon_was_down_the_first_one_is_still_the_first(two: tuple[S
     own = states("own", started=500, last=NOW, previous=night)
     others = states("prod", started=1, last=night)
     assert first_location([*others, *own], two[0].lake.config, "shop", "own", NOW) == "prod"
+
+
+def has_sensors(instance: dg.DagsterInstance, location: str, *, started: float, last: float) -> None:
+    """What the daemon stores of the sensors of a code location whose lake has no prefix."""
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(location), "__repository__")
+    data = SensorInstigatorData(last_sensor_start_timestamp=started, last_tick_start_timestamp=last)
+    for name in ("shop_files", "freshness"):
+        origin = RemoteInstigatorOrigin(repository, name)
+        instance.add_instigator_state(
+            InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, data)
+        )
+
+
+@pytest.mark.parametrize("sensor", ["shop_files", "marts", "freshness", "shop_stays_current"])
+def test_every_sensor_of_a_second_lake_with_the_keys_of_production_is_refused(
+    two: tuple[Shop, Shop], monkeypatch: pytest.MonkeyPatch, sensor: str
+) -> None:
+    """As the daemon evaluates it: in a code location, with the states of the sensors of all of them."""
+    second, now = two[0], time.time()
+    second.load("sales", [1])
+    has_sensors(second.instance, "production", started=now - 60, last=now)
+    has_sensors(second.instance, "copy", started=now, last=now)
+    where = property(lambda context: RegisteredCodeLocationOrigin(location))
+    monkeypatch.setattr(dg.SensorEvaluationContext, "code_location_origin", where)
+    location = "copy"
+    with pytest.raises(dg.Failure) as refused:
+        second.tick(sensor)
+    said = str(refused.value.description)
+    assert "'production' of this Dagster instance has a lake with the same asset keys" in said
+    assert "Set asset_key_prefix in its lake.yaml" in said
+    location = "production"
+    second.tick(sensor)

@@ -1,8 +1,8 @@
 """Staging and production of one lake.yaml as two code locations of one Dagster, with the real daemon.
 
 Here: both apply, a failing staging delays nothing, and a third lake with the keys of the first is refused. One Dagster
-for the whole module; the tests build on each other, in this order. Not here: the keys and tags, case by case
-(`test_shared_instance.py`).
+for the whole module; the tests build on each other, in this order. Not here: the same without a daemon, and the keys
+and tags, case by case (`test_shared_instance.py`).
 """
 
 import os
@@ -22,7 +22,7 @@ from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, TINY, write_file
 from lake_assets_tests.helpers.orchestration.dagster_dev import Dev
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 HEADER = "Op,commit_ts,id,name,price,at,change_seq"
 DAILY = """/*
@@ -49,7 +49,7 @@ PREFIXES = {"production": "", "staging": "staging", "copy_of_production": ""}
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(True, id="continuous"), pytest.param(False, id="batches", marks=pytest.mark.long)],
+    params=[pytest.param(True, id="continuous"), pytest.param(False, id="batches")],
 )
 def dev(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """A Dagster with production and staging. Staging's first changes have a bad row, which stops its table."""

@@ -27,8 +27,13 @@ from lake_assets.commands.setup.dagster_files import place
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.demo_commands import source_masks
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import open_storage
+from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.history import generate_history
+from lake_assets.demo.outbox import Outbox
 from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.demo.source.source_database import SourceDatabase
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
@@ -40,6 +45,8 @@ KEPT = ("stations", "station_status", "trips")
 SILVER = (*KEPT, "station_status_changes")
 MARTS = ("racks_empty_now", "station_daily", "station_hourly", "trip_revenue_daily")
 """Those of the shipped lake.yaml that run: every kind of partitions that reads only these tables."""
+EARLIER = timedelta(days=30)
+"""How long before its data `gold.start_date` of the lake is that the continuous run keeps current."""
 DEADLINE = 420.0
 """Seconds for what takes 75 on an idle machine with two cores, where nothing else starts a Spark of its own."""
 REPOSITORY = 'repositoryName: "__repository__", repositoryLocationName: "lake_assets"'
@@ -188,6 +195,7 @@ def write_lake(
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     if continuous:
+        lake["gold"]["start_date"] = start.date() - EARLIER
         lake["automation"]["continuous"] = {"report_every": "2s", "daily_marts_every": "5s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 
@@ -239,6 +247,14 @@ def trips_since(database: Path, first: date) -> Counter[str]:
     return Counter(day.isoformat() for day in days if day >= first)
 
 
+def first_partition(dev: Dev, asset: str) -> str:
+    """The first of an asset's partitions, as the UI shows them."""
+    wanted = "{... on AssetNode{partitionKeyConnection(limit: 1, ascending: true){results}}}"
+    key = f"assetKey: {{path: {json.dumps(asset.split('/'))}}}"
+    node = dev.query(f"{{assetNodeOrError({key}){wanted}}}")["assetNodeOrError"]
+    return str(node["partitionKeyConnection"]["results"][0])
+
+
 def trips_in_mart(lake: Lake) -> Counter[str]:
     """Trips by day, as the mart counts them."""
     table = load_table(lake.runtime.catalog, "gold.station_daily")
@@ -255,8 +271,8 @@ def caught_up(dev: Dev, lake: Lake) -> bool:
     return not differences(dev, lake) and not mart_work(lake.runtime, lake.marts).runs
 
 
-def write_history(dev: Dev, *, days: float = 1.5, changes: int = 1_500) -> None:
-    """A full load and the changes of these days."""
+def write_history(dev: Dev, *, days: float = 1.5, changes: int = 1_500, past_trips: int = 300) -> None:
+    """A full load and the changes of these days. `past_trips`: those in the full load, of earlier days."""
     generate_history(
         dev.folder / ".lake/bronze",
         dev.database,
@@ -268,14 +284,31 @@ def write_history(dev: Dev, *, days: float = 1.5, changes: int = 1_500) -> None:
         stations=12,
         bikes=60,
         members=150,
-        past_trips=300,
+        past_trips=past_trips,
     )
 
 
-def history_lands(dev: Dev) -> Lake:
+def history_lands(dev: Dev, *, past_trips: int = 300) -> Lake:
     """A full load and a day and a half of changes, and the wait until silver and the marts have them."""
-    write_history(dev)
+    write_history(dev, past_trips=past_trips)
     lake = dev.lake()
     dev.wait("equal tables and marts", lambda: caught_up(dev, lake))
     assert trips_in_mart(lake) == trips_by_day(dev)
     return lake
+
+
+def bikes_change(dev: Dev, *changes: tuple[float, dict[int, int]]) -> None:
+    """DMS files of commits, each so many seconds after the one before, that leave a rack so many bikes."""
+    database = SourceDatabase(dev.database)
+    settings = DmsWriterSettings.from_json(database.get_state("settings", {}))
+    outbox = Outbox(database, open_storage(dev.folder / ".lake/bronze"), settings, WrittenFiles())
+    database.sink = outbox
+    try:
+        for seconds, bikes in changes:
+            with database.transaction(database.last_commit + timedelta(seconds=seconds)) as transaction:
+                for number, available in bikes.items():
+                    transaction.update("station_status", number, bikes_available=available)
+        for stream in list(outbox.first_commits):
+            outbox.flush(stream, database.last_commit)
+    finally:
+        database.close()
