@@ -43,7 +43,7 @@ AT_CUT = replace(AT_ANY_TIME, name="money", at_cut=True)
 def test_money_is_neither_made_nor_lost(spark: SparkSession, tmp_path: Path) -> None:
     random = Random(5)
     bank, bench = Bank(random), bank_lake(tmp_path)
-    for _ in range(20):
+    for _ in range(10):
         bank.transfer()
     bench.lake = open_lake(bench.lake.config, marts=(AT_CUT, AT_ANY_TIME))
     instance = dg.DagsterInstance.ephemeral()
@@ -68,7 +68,7 @@ def test_money_is_neither_made_nor_lost(spark: SparkSession, tmp_path: Path) -> 
         found(AT_CUT, AT_ANY_TIME)
     seen = {name: {money for money, _ in rows} for name, rows in shown.items()}
     assert seen["money"] == {2 * ACCOUNTS * OPENING}
-    assert len(shown["money"]) > 3
+    assert len(shown["money"]) > 1, "it has moved on"
     assert len(seen["money_seen"]) > 1, "without tags, transfers are there by half"
 
 

@@ -126,6 +126,7 @@ def test_a_late_status_touches_its_day_and_all_later_ones(bikes: BikeLake) -> No
     assert (eighth[1]["minutes_empty"], eighth[1]["empty_limit_breaches"]) == (40.0, 1)
 
 
+@pytest.mark.long
 def test_a_kill_between_two_runs_of_a_list_loses_nothing(bikes: BikeLake) -> None:
     commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "7.00"}) for n in (1, 2, 7)))
     bikes.apply("trips")

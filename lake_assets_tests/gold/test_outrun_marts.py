@@ -5,6 +5,7 @@ that plan whole tables (`orchestration/io_managers/test_io_manager.py`), backfil
 (`orchestration/test_backfills.py`).
 """
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, days, trip
 from lake_assets_tests.helpers.marts.direct_runs import run_marts
-from lake_assets_tests.helpers.marts.rides_outrun import GO, MART, READY, STOP
+from lake_assets_tests.helpers.marts.rides_outrun import GO, MART, READY, STOP, outrun
 from lake_assets_tests.helpers.oracles.mart_oracle import midnight
 from lake_assets_tests.helpers.processes.child import ROOT, environment
 
@@ -38,7 +39,11 @@ LAST = 8
 PATIENCE = 120
 
 
-def test_a_run_that_others_outrun_stores_what_it_has_computed(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("process", ["this", pytest.param("another", marks=pytest.mark.long)])
+def test_a_run_that_others_outrun_stores_what_it_has_computed(
+    spark: SparkSession, tmp_path: Path, process: str
+) -> None:
+    """By another lake object in this process, which stores two days once, or by a process that goes on and on."""
     bikes = BikeLake(tmp_path)
     bikes.restart([MART])
     bikes.clock = at(LAST)
@@ -48,17 +53,21 @@ def test_a_run_that_others_outrun_stores_what_it_has_computed(spark: SparkSessio
     computed: list[tuple[date, date]] = []
 
     def slow(request: MartRequest) -> DataFrame:
-        """Two late trips land; ends when the other process has applied them, and stored two days."""
+        """Two late trips land; ends when the others have applied them, and stored two days."""
         if not computed:
             bikes.change(
                 at(LAST), ("trips", "I", trip(21, at(3), None)), ("trips", "I", trip(22, at(5), None))
             )
             (tmp_path / GO).touch()
+            if process == "this":
+                outrun(others)
         computed.append(request.days)
         wait_until(lambda: commits(bikes) >= before + 2 * len(computed))
         return MART.compute(request)
 
-    with another_process(bikes):
+    others = BikeLake(tmp_path, catalog=bikes.lake.config.catalog.name)
+    others.restart([MART])
+    with another_process(bikes) if process == "another" else contextlib.nullcontext():
         bikes.restart([replace(MART, compute=slow)])
         before = commits(bikes)
         run = bikes.run(MartRun(("rides",), (at(1).date(), at(LAST).date())))

@@ -15,12 +15,19 @@ from lake_assets_tests.commands.test_broken_mart import NAMED
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, write_items
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, sequence, write_file
 
+BEFORE, AFTER = ("Europe/Berlin", "0001-01-01 00:00:00"), ("America/New_York", "9999-12-31 23:59:59")
+"""A source's zone, and the marker that it moves out of Python's years."""
+
 
 @pytest.mark.spark
-@pytest.mark.parametrize("partitions", [[], ["day(at)"]])
 @pytest.mark.parametrize(
-    ("zone", "marker"),
-    [("Europe/Berlin", "0001-01-01 00:00:00"), ("America/New_York", "9999-12-31 23:59:59")],
+    ("zone", "marker", "partitions"),
+    [
+        (*BEFORE, []),
+        (*AFTER, ["day(at)"]),
+        pytest.param(*BEFORE, ["day(at)"], marks=pytest.mark.long),
+        pytest.param(*AFTER, [], marks=pytest.mark.long),
+    ],
 )
 def test_silver_and_its_marts_go_on(
     spark: SparkSession, tmp_path: Path, zone: str, marker: str, partitions: list[str]

@@ -177,6 +177,7 @@ def test_a_blocking_check_of_the_user_holds_the_marts(spark: SparkSession, tmp_p
     assert sync(lake, shop.instance).marts
 
 
+@pytest.mark.long
 def test_a_blocking_check_of_the_user_that_raises_holds_the_marts(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -39,6 +39,13 @@ def one_day(day: int) -> MartRun:
     return MartRun(("rides",), (at(day).date(), at(day).date()))
 
 
+def outrun(bikes: BikeLake) -> None:
+    """Applies what has landed, and stores the third day and the first one."""
+    assert bikes.apply("trips").success
+    for day in (3, 1):
+        assert bikes.run(one_day(day)).success
+
+
 def main(folder: Path, catalog: str) -> None:
     """What the module's docstring says."""
     bikes = BikeLake(folder, catalog=catalog)
@@ -47,8 +54,7 @@ def main(folder: Path, catalog: str) -> None:
     (folder / READY).touch()
     while not (folder / GO).exists():
         time.sleep(0.05)
-    assert bikes.apply("trips").success
-    assert bikes.run(one_day(3)).success
+    outrun(bikes)
     while not (folder / STOP).exists():
         assert bikes.run(one_day(1)).success
 

@@ -63,7 +63,7 @@ def money(bench: Bench, cut: dict[str, Any], land: Callable[[], None] = lambda: 
 def test_an_own_asset_sees_whole_transactions(spark: SparkSession, tmp_path: Path) -> None:
     random = Random(5)
     bank, bench = Bank(random), bank_lake(tmp_path)
-    for _ in range(40):
+    for _ in range(20):
         bank.transfer()
     instance = dg.DagsterInstance.ephemeral()
 
@@ -88,7 +88,7 @@ def test_an_own_asset_sees_whole_transactions(spark: SparkSession, tmp_path: Pat
         at_cut.add(money(bench, {CUT: "newest"}))
         at_cut.add(money(bench, {CUT: "newest"}, lambda: landed(next_files(turns))))
     assert at_cut == {ALL_MONEY}
-    assert len(at_head) > 1, "without a cut, transfers are there by half"
+    assert at_head - {ALL_MONEY}, "without a cut, transfers are there by half"
 
 
 def test_another_dagster_that_does_not_name_the_inputs(
