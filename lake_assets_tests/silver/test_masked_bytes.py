@@ -1,6 +1,7 @@
 """A lake with a masked column, searched for the plain value: every file of it, and everything that a run says.
 
-Here: a run of `lake-assets sync` with Dagster's history and Spark's event log. Not here: the rows (`test_masking.py`).
+Here: the files of a lake's tables; and a run of `lake-assets sync` with Dagster's history and Spark's event log. Not
+here: the rows (`test_masking.py`).
 """
 
 import zlib
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.command_lake import command_lake
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, TINY, sequence, write_file
 from lake_assets_tests.helpers.oracles.masks import MASKING, SALT, hashed
@@ -45,6 +47,17 @@ def line(
     return f"{op},2026-03-01 12:00:0{number}.000000,{code},{email},{name},{note},{n},{order},{before}"
 
 
+LOADED = [
+    line("I", "S-4711", "ada.old@secret.example", "Ada Secretname", CANARY, 0),
+    line("I", "S-1", "grace@secret.example", "NULL", CANARY, 0),
+]
+CHANGED = [
+    line("U", "S-9", "ada@secret.example", "Ada Secretname", CANARY, 1, before="S-4711"),
+    line("D", "S-1", "grace@secret.example", "Ada Secretname", CANARY, 2),
+]
+BAD = [line("I", "S-2", "grace@secret.example", "Ada Secretname", CANARY, 3, n="Ada Secretname")]
+
+
 def texts_of(path: Path) -> Iterator[str]:
     """A file's bytes, and what is compressed in it."""
     content = path.read_bytes()
@@ -65,6 +78,41 @@ def texts_of(path: Path) -> Iterator[str]:
                     yield found.decode("latin-1")
 
 
+def show_no_secret(found: dict[Path, list[str]], warehouse: Path) -> None:
+    """In all texts of these files; and what is no secret is found in the warehouse."""
+    for secret in (*SECRETS, SALT):
+        shown = [str(path) for path, texts in found.items() if any(secret in text for text in texts)]
+        assert shown == [], f"{secret} is in files"
+    in_warehouse = [text for path, texts in found.items() if warehouse in path.parents for text in texts]
+    for plain in (CANARY, hashed("ada@secret.example"), hashed("S-9")):
+        assert any(plain in text for text in in_warehouse), plain
+    bounds = [text for path, texts in found.items() if path.suffix == ".avro" for text in texts]
+    assert any(hashed("S-9")[:16] in text for text in bounds), "the bounds of data files were read"
+
+
+@pytest.mark.spark
+def test_no_file_of_a_table_its_log_or_the_quarantine_has_a_plain_value(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = {
+        "columns": COLUMNS,
+        "primary_key": ["code"],
+        "mask": MASK,
+        "partition_by": ["truncate(3, email)"],
+    }
+    bench = Bench(tmp_path, {"public.items": table | {"also": ["change_log"]}}, {}, MASKING)
+    bench.put_text("public/items/LOAD00000001.csv", HEADER, *LOADED)
+    bench.put_text("public/items/20260301-120100000.csv", HEADER, *CHANGED, *BAD)
+    bench.apply()
+    assert len(bench.lake.runtime.quarantine.open()) == 2
+    found = {path: list(texts_of(path)) for path in tmp_path.rglob("*") if path.is_file()}
+    own = {path: texts for path, texts in found.items() if (tmp_path / "bronze") not in path.parents}
+    assert tmp_path / "catalog.db" in own
+    show_no_secret(own, tmp_path / "warehouse")
+    assert [row["code"] for row in bench.stored()] == [hashed("S-9")]
+
+
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_no_byte_of_a_run_has_a_plain_value_or_the_salt(spark: SparkSession, tmp_path: Path) -> None:
@@ -98,21 +146,12 @@ def test_no_byte_of_a_run_has_a_plain_value_or_the_salt(spark: SparkSession, tmp
         spark={"conf": conf},
         **MASKING,
     )
-    loaded = [
-        line("I", "S-4711", "ada.old@secret.example", "Ada Secretname", CANARY, 0),
-        line("I", "S-1", "grace@secret.example", "NULL", CANARY, 0),
-    ]
-    changed = [
-        line("U", "S-9", "ada@secret.example", "Ada Secretname", CANARY, 1, before="S-4711"),
-        line("D", "S-1", "grace@secret.example", "Ada Secretname", CANARY, 2),
-    ]
-    bad = [line("I", "S-2", "grace@secret.example", "Ada Secretname", CANARY, 3, n="Ada Secretname")]
     for table in ("items", "deleted"):
-        write_file(folder, f"public/{table}/LOAD00000001.csv", [HEADER, *loaded])
-        write_file(folder, f"public/{table}/20260301-120100000.csv", [HEADER, *changed, *bad])
+        write_file(folder, f"public/{table}/LOAD00000001.csv", [HEADER, *LOADED])
+        write_file(folder, f"public/{table}/20260301-120100000.csv", [HEADER, *CHANGED, *BAD])
     for table in ("rows", "appended"):
         header = HEADER if table == "appended" else HEADER.removesuffix(",BI_code")
-        rows = loaded if table == "appended" else [text.removesuffix(",") for text in loaded]
+        rows = LOADED if table == "appended" else [text.removesuffix(",") for text in LOADED]
         write_file(folder, f"public/{table}/LOAD00000001.csv", [header, *rows])
     (folder / "home").mkdir()
     (folder / "dagster.yaml").rename(folder / "home" / "dagster.yaml")
@@ -129,23 +168,13 @@ def test_no_byte_of_a_run_has_a_plain_value_or_the_salt(spark: SparkSession, tmp
     }
     kinds = {path.relative_to(folder).parts[0] for path in own}
     assert {"warehouse", "catalog.db", "home", "events"} <= kinds
-    for secret in (*SECRETS, SALT):
-        shown = [str(path) for path, texts in own.items() if any(secret in text for text in texts)]
-        assert shown == [], f"{secret} is in files"
-        assert secret not in said
+    show_no_secret(own, folder / "warehouse")
+    assert [secret for secret in (*SECRETS, SALT) if secret in said] == []
     everything = [text for texts in own.values() for text in texts]
     for byte in (0x36, 0x5C):
         pad = bytes(letter ^ byte for letter in SALT.encode())
         assert not any(pad.hex() in text.lower() for text in everything), "Spark showed a literal"
         assert not any(pad.decode("latin-1") in text for text in everything)
-    # The search finds what is there.
-    in_warehouse = [
-        text for path, texts in own.items() if (folder / "warehouse") in path.parents for text in texts
-    ]
-    for plain in (CANARY, hashed("ada@secret.example"), hashed("S-9")):
-        assert any(plain in text for text in in_warehouse), plain
-    bounds = [text for path, texts in own.items() if path.suffix == ".avro" for text in texts]
-    assert any(hashed("S-9")[:16] in text for text in bounds), "the bounds of data files were read"
     catalog = open_catalog(load_lake(folder / "lake.yaml").catalog)
     stored = {
         name: catalog.load_table(f"silver_shop.{name}").scan().to_arrow().to_pylist()

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from lake_assets.bronze.reader import wide_rows
 from lake_assets.bronze.reader.casts import exactly
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.files.items import Items
@@ -84,12 +85,24 @@ def test_beyond_sparks_last_instant_there_is_none(spark: SparkSession) -> None:
         assert [row[0] for row in rows.select(read).collect()] == known
 
 
-@pytest.mark.parametrize("setting", BY_SETTING)
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("setting", "wide"),
+    [
+        (None, False),
+        (None, True),
+        ("earlier", False),
+        ("later", True),
+        pytest.param("earlier", True, marks=pytest.mark.long),
+        pytest.param("later", False, marks=pytest.mark.long),
+    ],
+)
 def test_every_kind_of_file_says_the_same(
-    spark: SparkSession, tmp_path: Path, setting: str | None, wide: bool
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None, wide: bool
 ) -> None:
-    others = {f"other_{n}": "timestamptz" for n in range(100 if wide else 0)}
+    """`wide`: read as if its few columns were many."""
+    others = {f"other_{n}": "timestamptz" for n in range(3 if wide else 0)}
+    if wide:
+        monkeypatch.setattr(wide_rows, "WIDE", 0)
     files = Items(tmp_path, others | {"at": "timestamptz"}, {"timestamp_zone": "Europe/Berlin"})
     if setting is not None:
         files.settings = {"ambiguous_times": setting}
@@ -119,7 +132,7 @@ def test_a_time_with_its_zone_needs_no_clock(spark: SparkSession, tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("setting", BY_SETTING)
+@pytest.mark.parametrize("setting", [None, "later", pytest.param("earlier", marks=pytest.mark.long)])
 def test_keys_before_images_and_commit_times(
     spark: SparkSession, tmp_path: Path, setting: str | None
 ) -> None:
