@@ -54,7 +54,7 @@ class Story:
             self.files.append(cdc_file(TABLE, self.clock.now, changes))
             events = cdc_file("public.events", self.clock.now, [change("I", {"id": 9, "v": "e"})])
             self.bench.put(self.files[-1], events)
-            self.bench.apply()
+        self.bench.apply()
 
     @property
     def lake(self) -> Lake:
