@@ -104,8 +104,8 @@ def test_a_night_with_an_hour_twice(spark: SparkSession, tmp_path: Path) -> None
     bench = Bench(tmp_path, {TABLE: CONFIG}, {"timestamp_zone": ZONE})
     clock = Clock(MIDNIGHT)
     bench.put(load_file(TABLE, [{"at": MIDNIGHT - timedelta(hours=1), "v": "loaded"}], at=MIDNIGHT))
-    changes = changes_around(Random(45), clock, 60, "later")
-    for part in (changes[:30], changes[30:]):
+    changes = changes_around(Random(45), clock, 40, "later")
+    for part in (changes[:20], changes[20:]):
         bench.put(cdc_file(TABLE, part[-1]["commit_ts"] + timedelta(minutes=1), part))
         bench.apply()
     doubled = [row for row in changes if seen(row, None) is None]
@@ -125,7 +125,7 @@ def test_a_night_with_an_hour_twice(spark: SparkSession, tmp_path: Path) -> None
     equal(bench, "later")
 
 
-@pytest.mark.parametrize("setting", ["earlier", "later"])
+@pytest.mark.parametrize("setting", ["earlier", pytest.param("later", marks=pytest.mark.long)])
 def test_whole_transactions(spark: SparkSession, tmp_path: Path, setting: str) -> None:
     config = CONFIG | {"ambiguous_times": setting}
     bench = Bench(

@@ -111,30 +111,30 @@ def test_every_kind_of_change(new_story: Callable[[], Story]) -> None:
             change(3, "U", 6, "loaded"),
             change(3, "D", 7),
             change(4, "I", 7, "again"),
+            # A transaction that goes on in another batch.
+            change(10, "U", 1, "b"),
+            change(10, "D", 4),
         )
     )
     bench.apply()
     story.check()
-    assert story.versions(1) == [("loaded", began, 1), ("a", 1, None)]
+    assert story.versions(1) == [("loaded", began, 1), ("a", 1, 10), ("b", 10, None)]
     assert story.versions(2) == [("loaded", began, 1)]
     assert (story.versions(3), story.versions(33)) == ([("loaded", began, 1)], [("loaded", 1, None)])
     assert story.versions(50) == [], "inserted and deleted at one instant"
-    assert story.versions(4) == [("loaded", began, 1), ("right", 1, None)]
+    assert story.versions(4) == [("loaded", began, 1), ("right", 1, 10)]
     assert story.versions(5) == [("loaded", began, 2), ("loaded", 2, None)], "0.0 is not -0.0"
     assert story.versions(6) == [("loaded", began, None)], "an update that changes nothing"
     assert story.versions(7) == [("loaded", began, 3), ("again", 4, None)]
     assert [story.kept(n) for n in (1, 2, 3, 50, 7)] == [
-        ("a", False, None),
+        ("b", False, None),
         ("loaded", True, 1),
         ("loaded", True, 1),
         ("nobody saw it", True, 1),
         ("again", False, None),
     ]
 
-    # A transaction that goes on in another batch: what it did there happened at the same instant.
-    bench.put(story.file(change(10, "U", 1, "b"), change(10, "D", 4)))
-    bench.apply()
-    story.check()
+    # What it did there happened at the same instant.
     bench.put(story.file(change(10, "U", 1, "a"), change(10, "I", 4, "right"), change(11, "D", 1), flushed=5))
     bench.apply()
     story.check()
