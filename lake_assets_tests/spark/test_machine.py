@@ -1,55 +1,58 @@
-"""What an embedded Spark takes from its machine: the locale of file names, and addresses to listen at.
+"""An embedded Spark and its machine: the locale of file names, addresses to listen at, no key on a command line.
 
-Not here: a Spark Connect server (`test_connect.py`), Java and free ports (`test_preflight.py`).
+Here: one process for all of it, because a process starts one Spark. Not here: a Spark Connect server
+(`test_connect.py`), Java and free ports (`test_preflight.py`), what is hidden in messages (`config/test_secrets.py`).
 """
 
 import json
-import os
-import sys
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
-from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.small_lakes import ITEMS
+from lake_assets.spark.properties import properties_file
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
+from lake_assets_tests.helpers.processes.embedded_spark import KEYS, SECRET
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a process tells that is started as cron, systemd and containers start one: their locale is that of C."""
+    folder = tmp_path_factory.mktemp("machine") / "Räder 日本"
+    (folder / "tmp").mkdir(parents=True)
+    own = environment(LC_ALL="C", TMPDIR=str(folder / "tmp"))
+    program = "lake_assets_tests.helpers.processes.embedded_spark"
+    found: dict[str, Any] = json.loads(
+        output_of(run_python("-m", program, folder, env=own, timeout=PATIENCE)).splitlines()[-1]
+    )
+    return found
 
 
 @pytest.mark.spark
-def test_neither_locale_nor_network_of_the_machine_matters(tmp_path: Path) -> None:
-    """As cron, systemd and containers start a process: their locale is that of C. One process, because each of the two
-    needs a JVM that starts with it."""
-    folder = tmp_path / "Räder 日本"
-    folder.mkdir()
-    own = environment(LC_ALL="C")
-    found = run_python("-m", "lake_assets_tests.spark.test_machine", folder, env=own, timeout=PATIENCE)
-    told = json.loads(output_of(found).splitlines()[-1])
-    assert told == {"names": ["größer", "kleiner"], "listens_at": ["127.0.0.1"], "locale": "C"}
+def test_neither_locale_nor_network_of_the_machine_matters(told: dict[str, Any]) -> None:
+    assert told["names"] == ["größer", "kleiner"]
+    assert told["listens_at"] == ["127.0.0.1"]
+    assert told["locale"] == "C"
 
 
-def in_a_process(folder: Path) -> dict[str, object]:
-    """The names in a table whose source, files and warehouse have such paths, by Spark; where its JVM listens."""
-    bench = Bench(folder, {"öffentlich.größen": {**ITEMS, "name": "sizes"}})
-    header = "Op,commit_ts,change_seq,id,name,price,at,BI_id"
-    rows = (
-        "I,2026-03-01 12:00:00,,1,größer,1.00,2026-03-01 12:00:00,",
-        'I,2026-03-01 12:00:00,,2,"klei\nner",NULL,NULL,',
-    )
-    bench.put_text("öffentlich/größen/LOAD00000001.csv", header, *rows)
-    bench.apply()
-    table = f"{bench.lake.config.catalog.name}.silver_shop.sizes"
-    found = bench.lake.runtime.sessions.root().table(table).select("name").collect()
-    java = [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
-    listening = {
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in java
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
+@pytest.mark.spark
+def test_a_spark_in_the_process_has_no_key_on_its_command_line(told: dict[str, Any]) -> None:
+    commands = "\n".join(told["commands"])
+    assert "org.apache.spark.deploy.SparkSubmit" in commands
+    assert "not for everybody" not in commands
+    assert "spark.sql.catalog" not in commands
+    assert told["modes"] == ["0o100600"]
+    assert told["left"] == []
+    # It is started with all of it nevertheless.
+    assert told["known"] == dict.fromkeys(KEYS, SECRET) | {
+        "spark.lake.own": "kept",
+        "spark.lake.given": "by hand",
     }
-    names = sorted(row.name.replace("\n", "") for row in found)
-    return {"names": names, "listens_at": sorted(listening), "locale": os.environ.get("LC_ALL")}
+    assert told["environment"].startswith("--conf")
 
 
-if __name__ == "__main__":
-    print(json.dumps(in_a_process(Path(sys.argv[1]))))
+def test_a_file_of_settings_goes_with_its_block() -> None:
+    with properties_file({"a:b": "x\ny\\z", "c": "d e"}) as name:
+        assert Path(name).read_text() == "a\\:b=x\\ny\\\\z\nc=d e\n"
+        assert Path(name).stat().st_mode & 0o077 == 0
+    assert not Path(name).exists()

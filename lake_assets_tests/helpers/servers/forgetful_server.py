@@ -35,15 +35,14 @@ def main(folder: Path) -> int:
         bench = Bench(folder, {TABLE: {"columns": {"id": "long not null"}, "primary_key": ["id"]}})
         bench.put(load_file(TABLE, [{"id": 1}]))
         bench.apply()
-        for number in (2, 3):
-            bench.lake.runtime.sessions.root().range(1).count()
-            time.sleep(REST_SECONDS)
-            root = bench.lake.runtime.sessions.root()
-            # PySpark asks a session of this thread for the type of each such literal.
-            noon = F.lit(datetime(2026, 3, 1, 12, tzinfo=UTC))
-            assert root.range(1).filter(noon.isNotNull()).count() == 1
-            bench.put(cdc_file(TABLE, clock.now, [clock.change("I", {"id": number})]))
-            bench.apply()
+        bench.lake.runtime.sessions.root().range(1).count()
+        time.sleep(REST_SECONDS)
+        root = bench.lake.runtime.sessions.root()
+        # PySpark asks a session of this thread for the type of each such literal.
+        noon = F.lit(datetime(2026, 3, 1, 12, tzinfo=UTC))
+        assert root.range(1).filter(noon.isNotNull()).count() == 1
+        bench.put(cdc_file(TABLE, clock.now, [clock.change("I", {"id": 2})]))
+        bench.apply()
         if bench.rows() != bench.truth():
             print(bench.rows())
             return 1

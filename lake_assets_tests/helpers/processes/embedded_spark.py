@@ -1,6 +1,7 @@
-"""A Spark in the process, started with keys of buckets and catalogs, while all command lines are read.
+"""A Spark in the process, started with keys of buckets and catalogs, while all command lines are read; then silver is
+applied from a folder, a table and rows with letters of many languages.
 
-Here: `python -m lake_assets_tests.helpers.processes.embedded_secrets <folder>`, which prints its observations as JSON.
+Here: `python -m lake_assets_tests.helpers.processes.embedded_spark <folder>`, which prints its observations as JSON.
 A separate process, since a process starts one Spark.
 """
 
@@ -15,7 +16,8 @@ from pathlib import Path
 import psutil
 
 from lake_assets.spark.session import SparkSessions
-from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, lake_config
 from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
 
 SECRET = "not for everybody = \\ : #"
@@ -56,8 +58,37 @@ def main(folder: Path) -> None:
         "left": [str(path) for path in properties()],
         "known": {key: spark.conf.get(key) for key in (*KEYS, "spark.lake.own", "spark.lake.given")},
         "environment": os.environ["PYSPARK_SUBMIT_ARGS"],
+        "names": names_in_silver(folder),
+        "listens_at": sorted(addresses()),
+        "locale": os.environ.get("LC_ALL"),
     }
     print(json.dumps(found))
+
+
+def names_in_silver(folder: Path) -> list[str]:
+    """Those in a table whose source, files and warehouse have such paths, by Spark."""
+    bench = Bench(folder, {"öffentlich.größen": {**ITEMS, "name": "sizes"}})
+    header = "Op,commit_ts,change_seq,id,name,price,at,BI_id"
+    rows = (
+        "I,2026-03-01 12:00:00,,1,größer,1.00,2026-03-01 12:00:00,",
+        'I,2026-03-01 12:00:00,,2,"klei\nner",NULL,NULL,',
+    )
+    bench.put_text("öffentlich/größen/LOAD00000001.csv", header, *rows)
+    bench.apply()
+    table = f"{bench.lake.config.catalog.name}.silver_shop.sizes"
+    found = bench.lake.runtime.sessions.root().table(table).select("name").collect()
+    return sorted(row.name.replace("\n", "") for row in found)
+
+
+def addresses() -> set[str]:
+    """Where its JVM listens."""
+    return {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in psutil.Process().children(recursive=True)
+        if process.name() == "java"
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 def children() -> list[psutil.Process]:
