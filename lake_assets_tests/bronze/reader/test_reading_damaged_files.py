@@ -205,9 +205,9 @@ REFERENCE: dict[str, Callable[[bytes], list[Row | None]]] = {
 @pytest.mark.parametrize(
     ("ending", "count"),
     [
-        ("csv", 250),
-        ("csv.gz", 50),
-        ("json", 100),
+        ("csv", 120),
+        ("csv.gz", 40),
+        ("json", 60),
         ("parquet", 40),
         *(
             pytest.param(ending, count, marks=pytest.mark.long)

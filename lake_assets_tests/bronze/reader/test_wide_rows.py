@@ -37,10 +37,10 @@ VALUES = {
 }
 """By type, values that are one and values that are not."""
 COLUMNS = {"id": "long not null"} | {
-    f"{kind.split('(')[0]}_{number}": kind for number in range(3) for kind in VALUES
+    f"{kind.split('(')[0]}_{number}": kind for number in range(2) for kind in VALUES
 }
-COLUMNS["long_2"] = "long not null"
-COLUMNS["string_2"] = "string not null"
+COLUMNS["long_1"] = "long not null"
+COLUMNS["string_1"] = "string not null"
 DMS = {
     "add_column_name": True,
     "timestamp_column_name": "commit_ts",

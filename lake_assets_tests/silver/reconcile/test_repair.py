@@ -85,7 +85,6 @@ def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> 
     # Nothing is pending, and the next files are applied as if nothing had been: one in order, and one that is late.
     assert not any(shop.bench.apply().values())
     shop.change("U", {"id": 30, "v": "next"})
-    shop.bench.apply()
     shop.clock.now -= timedelta(minutes=3)
     shop.change("U", {"id": 40, "v": "late"})
     shop.bench.apply()
@@ -157,6 +156,7 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
     assert repaired(shop) == Repaired()
 
 
+@pytest.mark.long
 def test_files_that_are_pending(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have changed no row yet, so that none is left out for them."""
 
@@ -176,6 +176,7 @@ def test_files_that_are_pending(shop: ReconciledShop, monkeypatch: pytest.Monkey
     assert shop.bench.rows() == shop.bench.truth()
 
 
+@pytest.mark.long
 def test_rows_that_waited_for_the_cut(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_files_that_vanish_meanwhile(shop: ReconciledShop, monkeypatch: pytest.M
     assert shop.bench.rows() == []
 
 
+@pytest.mark.long
 def test_a_file_that_is_written_again_meanwhile(
     shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ def test_a_row_that_cannot_be_used_is_quarantined_and_its_key_keeps_its_row(
     assert written[2:] == ["as read"]
 
 
-@pytest.mark.parametrize("lost", ["superseded", "deleted"])
+@pytest.mark.parametrize("lost", ["superseded", pytest.param("deleted", marks=pytest.mark.long)])
 def test_a_row_that_cannot_be_used_is_quarantined_though_it_is_not_written(
     spark: SparkSession, tmp_path: Path, written: list[str], lost: str
 ) -> None:
@@ -220,10 +220,10 @@ def test_a_key_that_moves(shop: Bench, written: list[str]) -> None:
 @pytest.mark.parametrize(
     ("declared", "arrow", "how"),
     [
-        ("long", pa.int32(), "as read"),
         ("string", pa.string(), "as read"),
         ("long", pa.string(), "in steps"),
-        ("string", pa.int64(), "in steps"),
+        pytest.param("long", pa.int32(), "as read", marks=pytest.mark.long),
+        pytest.param("string", pa.int64(), "in steps", marks=pytest.mark.long),
     ],
 )
 def test_keys_of_other_types_in_the_file_are_computed_first(
@@ -290,10 +290,20 @@ def test_keys_of_two_columns(spark: SparkSession, tmp_path: Path, written: list[
 @pytest.mark.parametrize(
     ("same", "others", "expected"),
     [
-        (False, [("U", 1, "p"), ("U", 1, "q"), ("D", 1, "r")], {2: "b", 3: "c", 4: "d"}),
-        (True, [("U", 1, "x"), ("U", 4, "q"), ("D", 3, "c")], {1: "x", 2: "b", 4: "q"}),
+        pytest.param(
+            False,
+            [("U", 1, "p"), ("U", 1, "q"), ("D", 1, "r")],
+            {2: "b", 3: "c", 4: "d"},
+            id="other sequences",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            True,
+            [("U", 1, "x"), ("U", 4, "q"), ("D", 3, "c")],
+            {1: "x", 2: "b", 4: "q"},
+            id="the same sequences",
+        ),
     ],
-    ids=["other sequences", "the same sequences"],
 )
 def test_a_file_that_is_written_again_while_it_is_applied(
     shop: Bench,
@@ -365,9 +375,9 @@ def test_a_file_that_spark_lists_otherwise_is_computed_first(shop: Bench, writte
     ("declared", "by"),
     [
         ("int", "marks"),
+        ("long", "hashes"),
         pytest.param("int", "hashes", marks=pytest.mark.long),
         pytest.param("long", "marks", marks=pytest.mark.long),
-        ("long", "hashes"),
     ],
 )
 def test_only_the_keys_of_the_batch_are_deleted(
@@ -387,12 +397,10 @@ def test_only_the_keys_of_the_batch_are_deleted(
     ends = (-(2**bits), -(2**bits) + 1, 2**bits - 2, 2**bits - 1)
     applied(found, loaded(dict.fromkeys([*range(-200, 500), *ends], "old")), types=types)
     for deleted, updated in (
-        ((7,), ()),
         ((-64, 63, 65), (0, 64)),
-        ((-130, 129), (300,)),
         ((), ends[:2]),
         ((), ends[2:]),
-        ((ends[0], ends[3]), (5,)),
+        ((ends[0], ends[3], -130, 129), (5, 300)),
     ):
         changes = [*(("D", key, "old") for key in deleted), *(("U", key, "new") for key in updated)]
         assert applied(found, changed(clock, *changes), types=types).rows_removed == len(changes)
