@@ -180,12 +180,12 @@ def test_without_updates_no_before_images_are_needed(tmp_path: Path) -> None:
     assert config.sources["shop"].tables[TABLE].mode == "full_row"
 
 
-def history(random: Random) -> tuple[list[DmsFile], list[dict[str, Any]]]:
+def history(random: Random, number_of_changes: int) -> tuple[list[DmsFile], list[dict[str, Any]]]:
     """Files in the order in which they arrive, and the source's rows in the end."""
     values = [row(v, n, x) for v in (None, "", "a, b") for n in (None, 1) for x in (None, 0.5)]
     rows = [random.choice(values) for _ in range(6)]
     files, clock, changes = [load_file(TABLE, list(rows))], Clock(), []
-    for number in range(60):
+    for number in range(number_of_changes):
         same = number > 0 and random.random() < 0.4
         kind = random.choice("IUD") if rows else "I"
         if kind == "I":
@@ -211,9 +211,9 @@ def history(random: Random) -> tuple[list[DmsFile], list[dict[str, Any]]]:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
 def test_histories_by_chance(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     random = Random(f"{seed} rows")
-    files, rows = history(random)
+    files, rows = history(random, 60 if seed else 30)
     bench = lake(tmp_path)
-    for number, (a, b) in enumerate(pieces(random, 0, len(files), count=4)):
+    for number, (a, b) in enumerate(pieces(random, 0, len(files), count=4 if seed else 3)):
         bench.put(*files[a:b])
         turn_with_a_chance_of_death(bench, random)
         bench.apply()
