@@ -28,7 +28,7 @@ from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, ReconciledShop, lines
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def shop(made: Callable[[], ReconciledShop]) -> ReconciledShop:
 
 
 def test_a_healthy_table_equals_its_files_in_every_slice(shop: ReconciledShop) -> None:
-    for name, slices in (("items", 3), ("pairs", 2)):
+    for name, slices in (("items", 2), ("pairs", 2)):
         target, cycle = shop.target(name), shop.cycle(slices, name)
         found = [compare(shop.bench.lake.runtime, target, cycle, [one]) for one in range(slices)]
         assert all(not each.different for each in found), lines(found[0])
@@ -104,9 +104,8 @@ def test_a_key_that_loses_a_row_in_the_transaction_in_which_it_gets_one(
         change("U", {"id": 400, "v": "was 51"}, {"id": 51}, same_transaction=True),
     )
     shop.bench.apply()
-    assert shop.compared(4).different == {}
     rewrite(shop.bench.lake, "silver_shop.items", "id = 51")
-    assert lines(shop.compared(4)) == ["id=51: the table lacks the row"]
+    assert lines(shop.compared(4)) == ["id=51: the table lacks the row"], "and no row too many"
 
 
 def test_a_row_that_moved_from_another_slice(spark: SparkSession, tmp_path: Path) -> None:
@@ -142,40 +141,53 @@ def test_a_later_row_and_a_running_feed_change_nothing(
     assert all(not each.different for each in found)
 
 
+WEEK = timedelta(days=7)
+
+
+def evaluated(shop: ReconciledShop, when: datetime, slices: int = 7) -> Any:
+    """The outcome of the check in a process that has just opened the lake."""
+    lake, settings = shop.bench.reopened(), Reconcile(every=WEEK, share=None, slices=slices)
+    return equals_files(shop.target(), settings, lambda: when)(lake.runtime, ())
+
+
 def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -> None:
     """Its progress is in the lake. A slice that differs stays failed until it is repaired."""
-    week, now = timedelta(days=7), datetime.now(UTC)
+    now, day = datetime.now(UTC), timedelta(days=1)
     rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'flipped'")
-
-    def evaluate(day: float, slices: int = 7) -> Any:
-        lake, settings = shop.bench.reopened(), Reconcile(every=week, share=None, slices=slices)
-        rule = equals_files(shop.target(), settings, lambda: now + timedelta(days=day))
-        return rule(lake.runtime, ())
-
-    first = evaluate(0)
+    first = evaluated(shop, now)
     assert not first.passed
     assert first.figures["slices"] == "1"
     assert "id=3: v is flipped, the files give v3" in first.figures["differences"]
     assert "lake-assets replay public.items --slice different" in first.state
     assert first.figures["percent_of_apply"] > 0
-    again = evaluate(1)
+    again = evaluated(shop, now + day)
     assert not again.passed
     assert again.figures["slices"] == "1, 2", "the slice that differs, and the next one"
     rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'v3'")
-    mended = evaluate(1.3)
-    assert (mended.passed, mended.figures["slices"]) == (True, "1"), "no slice is due"
-    quiet = evaluate(1.4)
-    assert (quiet.passed, "slices" in quiet.figures) == (True, False)
-    assert quiet.state.startswith("No slice is due. 2 of 7 are done in this cycle")
-    assert evaluate(5.5).figures["slices"] == "3, 4, 5, 6, 7", "missed ones are read together"
+    mended = evaluated(shop, now + 5.5 * day)
+    assert (mended.passed, mended.figures["slices"]) == (True, "1, 3, 4, 5, 6, 7"), "missed ones together"
     known = known_cycle(shop.bench.reopened().runtime, shop.target())
     assert known is not None
     assert (known.over, known.completed is not None, known.different) == (True, True, {})
-    assert evaluate(6).state.startswith("No slice is due")
-    assert evaluate(7).figures["slices"] == "1", "a new cycle"
+    quiet = evaluated(shop, now + 6 * day)
+    assert (quiet.passed, "slices" in quiet.figures) == (True, False)
+    assert quiet.state.startswith("No slice is due. 7 of 7 are done in this cycle")
+
+
+@pytest.mark.long
+def test_a_new_cycle_begins_and_keeps_its_slices(shop: ReconciledShop) -> None:
+    """Also while no slice is due, and where lake.yaml asks for another number of them."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    assert evaluated(shop, now).figures["slices"] == "1"
+    quiet = evaluated(shop, now + 0.4 * day)
+    assert (quiet.passed, "slices" in quiet.figures) == (True, False)
+    assert quiet.state.startswith("No slice is due. 1 of 7 are done in this cycle")
+    assert evaluated(shop, now + 5.5 * day).figures["slices"] == "2, 3, 4, 5, 6, 7"
+    assert evaluated(shop, now + 6 * day).state.startswith("No slice is due")
+    assert evaluated(shop, now + 7 * day).figures["slices"] == "1", "a new cycle"
     rewrite(shop.bench.lake, "silver_shop.items", "id = 59", v="'flipped'")
-    assert not evaluate(13.5).passed
-    again = evaluate(14, slices=5)
+    assert not evaluated(shop, now + 13.5 * day).passed
+    again = evaluated(shop, now + 14 * day, slices=5)
     assert (again.passed, again.figures["slices"]) == (False, "1, 7"), "the former slices"
 
 
@@ -191,15 +203,14 @@ def test_a_share_of_the_cost_of_applying_is_kept(
         return equals_files(target, settings, lambda: now + timedelta(days=day))(runtime, ())
 
     plenty, scarce = 1e6, 1e-6
-    assert evaluate(0, scarce).figures["slices"] == "1", "nothing is measured yet"
-    second = evaluate(1, plenty)
-    assert second.figures["slices"] == "2"
-    cost = second.figures["percent_of_apply"]
+    first = evaluate(0, plenty)
+    assert first.figures["slices"] == "1"
+    cost = first.figures["percent_of_apply"]
     assert 0 < cost < 100 * plenty
-    third = evaluate(2, scarce)
-    assert third.figures["slices"] == "3, 4, 5, 6, 7"
-    assert third.passed, "a minute is no warning"
-    assert third.figures["cycle"].startswith("7 of 7 slices")
+    second = evaluate(1, scarce)
+    assert second.figures["slices"] == "2, 3, 4, 5, 6, 7"
+    assert second.passed, "a minute is no warning"
+    assert second.figures["cycle"].startswith("7 of 7 slices")
     monkeypatch.setattr("lake_assets.silver.reconcile.apply_cost.SMALL", 0.0)
     one = evaluate(7, scarce)
     assert one.figures["cycle"].startswith("1 of 1 slice")
