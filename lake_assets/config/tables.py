@@ -352,14 +352,6 @@ class TableConfig(Model):
                 "cannot be combined with mode: full_row, which finds a row by all of its columns: have the source log "
                 "whole rows (REPLICA IDENTITY FULL) and remove it",
             )
-        if self.kept_when_null:
-            for shape in (Mode.SOFT_DELETE, Mode.HISTORY):
-                if shape in (self.mode, *self.also):
-                    yield (
-                        place,
-                        f"cannot be combined with {shape}, which needs every former value: have the source log whole "
-                        "rows (REPLICA IDENTITY FULL) and remove it",
-                    )
         for name in self.kept_when_null:
             if name not in types:
                 yield place, f"names {name}, which columns does not have{did_you_mean(name, types)}"

@@ -92,11 +92,7 @@ def test_several_mistakes_of_one_table(refusal):
         ("mode: append_log", ["concerns updates, and mode: append_log has inserts only", "names bodi"]),
         ("mode: full_row", ["cannot be combined with mode: full_row", "names bodi"]),
         ("mode: change_log", ["names bodi"]),
-        ("primary_key: [id]\n        also: [history]", ["cannot be combined with history", "names bodi"]),
-        (
-            "primary_key: [id]\n        mode: soft_delete",
-            ["cannot be combined with soft_delete", "names bodi"],
-        ),
+        ("primary_key: [id]\n        mode: soft_delete\n        also: [history]", ["names bodi"]),
     ],
 )
 def test_columns_that_are_kept_when_null(refusal, shape, expected):

@@ -2,7 +2,8 @@
 
 Here: one story in every format, split into batches and order of arrival, beside the oracle; and what is not
 known. Not here: the rule by which rows are followed (`changes/test_lineage.py`), histories by chance
-(`test_random_histories.py`, `soak/`).
+(`changes/test_lineage_by_chance.py`, `test_random_histories.py`, `test_random_shapes.py`, `soak/`), tables that keep
+the past (`test_kept_in_the_past.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,11 +2,14 @@
 
 Here: collecting the events of those keys for `row_lineage.py`, and building images from its result. Not here: which
 keys are doubtful (`collapse.py`), which files are read for them (`silver/write/current/late_batch.py`), key moves of
-tables that keep former rows (`past/timeline.py`). DataFrame API only.
+tables that keep former rows (`past/timeline.py`), whose partial images `past/partial_images.py` makes whole. DataFrame
+API only.
 """
 
 import json
 from collections.abc import Collection
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -16,10 +19,16 @@ from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
-from lake_assets.silver.table.change_events import COMMIT_DIGITS, MOVED_AWAY, MOVED_HERE, key_columns
+from lake_assets.silver.table.change_events import (
+    COMMIT_DIGITS,
+    MOVED_AWAY,
+    MOVED_HERE,
+    key_columns,
+)
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
 
+PLACE = ("_sequence", "_file", "_row")
 MOST_STEPS = 3_000_000
 """Limit of the events of doubtful keys in one batch, which are followed in this process' memory."""
 
@@ -40,25 +49,29 @@ def settled(
     not determine a state.
     """
     found = events(changes, target.key, before_images=target.before_images)
-    numbered = _numbered(target, found, keys)
+    numbered = followed_keys(target, found, keys)
     names = key_columns(target.key)
     steps = found.join(F.broadcast(numbered), on=names)
     if base is not None:
         steps = steps.unionByName(_base_events(target, base, numbered))
-    steps = checkpointed(_with_loaded(steps, overlap_end))
+    steps = checkpointed(with_loaded(target, steps, overlap_end))
     try:
-        images = survivors(_steps(target, steps))
+        images = survivors(steps_of(target, steps))
     except Undecidable as unclear:
-        raise _stopped(target, numbered, unclear) from unclear
+        raise undetermined(target, numbered, unclear) from unclear
     parts = [(key, *place) for key, places in images.items() for place in places]
     chosen = spark.createDataFrame(parts, "_survivor bigint, _sequence string, _file string, _row bigint")
-    own = steps.filter(~F.col("_tombstone")).select("_order", "_image", "_unsupplied")
-    place = ["_sequence", "_file", "_row"]
-    placed = own.withColumns({name: F.col(f"_order.{name}") for name in place})
-    rows = placed.join(F.broadcast(chosen), on=place)
-    state = rows.groupBy("_survivor").agg(_image(target).alias("_image"))
+    rows = images_by_place(steps).join(F.broadcast(chosen), on=list(PLACE))
+    state = rows.groupBy("_survivor").agg(image_of_changes(target).alias("_image"))
     both = numbered.join(state, F.col("_number") == F.col("_survivor"), "left")
     return both.select(*names, F.col("_survivor").isNull().alias("_tombstone"), "_image")
+
+
+def images_by_place(steps: DataFrame) -> DataFrame:
+    """The events with an image: their places in the files, in the columns of PLACE, and `_order`, `_image` and
+    `_unsupplied`."""
+    own = steps.filter(~F.col("_tombstone")).select("_order", "_image", "_unsupplied")
+    return own.withColumns({name: F.col(f"_order.{name}") for name in PLACE})
 
 
 def with_destinations(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
@@ -67,9 +80,9 @@ def with_destinations(target: Target, found: DataFrame, keys: DataFrame) -> Data
     return _with_linked(target, found, keys, MOVED_AWAY, MOVED_HERE)
 
 
-def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
-    """The keys, each with a number; also the keys from which a row moved to one of them by a
-    change that lacks columns."""
+def followed_keys(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
+    """The keys, computed, each with a number (`_number`); also the keys from which a row moved to one of them by a
+    change that lacks columns. `found`: the events of all keys."""
     known = _with_linked(target, found, keys, MOVED_HERE, MOVED_AWAY)
     return checkpointed(known.withColumn("_number", F.monotonically_increasing_id()))
 
@@ -94,9 +107,9 @@ def _with_linked(target: Target, found: DataFrame, keys: DataFrame, one: str, ot
 
 
 def _own_names(rows: DataFrame, target: Target) -> DataFrame:
-    """The keys of the rows. Their columns are others to Spark: where a join has a column of a checkpoint on both sides,
-    Spark may not find it in the plan."""
-    return rows.select(*(F.col(name).alias(name) for name in key_columns(target.key)))
+    """The keys of the rows, as new columns: what Spark knows of a column of a checkpoint (that it is not NULL) may name
+    another column once joins have both, and a union then fails. An alias does not suffice, because Spark removes it."""
+    return rows.select(F.inline(F.array(F.struct(*key_columns(target.key)))))
 
 
 def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
@@ -116,24 +129,35 @@ def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFr
     return own.withColumn("_order", F.col("_order").withField("_file", place))
 
 
-def _with_loaded(steps: DataFrame, overlap_end: str) -> DataFrame:
-    """The steps with `_loaded`: whether a change has the image that the full load has read."""
+def with_loaded(target: Target, steps: DataFrame, overlap_end: str) -> DataFrame:
+    """The steps with `_in_load`, whether the full load may have run at that time, `_loaded`, whether it has read the
+    image of the change, or the columns that the change has, and `_vanishes`, which is false for all changes."""
     before, commit = F.col("_order._sequence") == "", F.substring("_order._sequence", 1, COMMIT_DIGITS)
     last = F.max_by("_image", F.when(before, F.col("_order"))).over(Window.partitionBy("_number"))
-    same = ~before & (commit <= overlap_end) & last.isNotNull() & F.col("_image").eqNullSafe(last)
-    return steps.withColumn("_loaded", same)
+    same = F.col("_image").eqNullSafe(last)
+    if target.may_be_partial:
+        names = [column.name for column in target.image_columns]
+        each = (F.col("_image")[name].eqNullSafe(last[name]) for name in names)
+        lacks = (F.array_contains("_unsupplied", name) for name in names)
+        same = reduce(and_, (one | other for one, other in zip(lacks, each, strict=True)))
+    in_load = ~before & (commit <= overlap_end)
+    loaded = in_load & last.isNotNull() & same
+    return steps.withColumns({"_in_load": in_load, "_loaded": loaded, "_vanishes": F.lit(False)})
 
 
-def _steps(target: Target, steps: DataFrame) -> list[Step]:
+def steps_of(target: Target, steps: DataFrame) -> list[Step]:
+    """The events, with `_number` and the columns of `with_loaded`, for `row_lineage.py`. `_order` is that of changes or
+    of a timeline. Raises TableStopped if they are too many."""
     flat = steps.select(
         "_number",
         "_kind",
         "_order.*",
         F.when(F.size("_unsupplied") > 0, F.to_json("_unsupplied")).alias("_lacks"),
         _lacks_only(target.kept_when_null).alias("_kept"),
-        _lacks_only(target.may_stay_null).alias("_may_stay_null"),
         has_own_sequence(F.col("_order._sequence")).alias("_repeats"),
         "_loaded",
+        "_in_load",
+        "_vanishes",
     )
     rows = flat.limit(MOST_STEPS + 1).toArrow().to_pylist()
     if len(rows) > MOST_STEPS:
@@ -156,8 +180,13 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
             lacks=lacks[row["_lacks"]],
             repeats=row["_repeats"],
             loaded=row["_loaded"],
+            in_load=row["_in_load"],
             kept=row["_kept"],
-            may_stay_null=row["_may_stay_null"],
+            required=lacks[row["_lacks"]] - target.may_stay_null,
+            phase=row.get("_phase", 0),
+            since=() if row.get("_since") is None else (row["_since"],),
+            begins=row.get("_begins", False),
+            vanishes=row["_vanishes"],
         )
         for row in rows
     ]
@@ -169,7 +198,7 @@ def _lacks_only(names: Collection[str]) -> Column:
     return F.size(F.array_except("_unsupplied", allowed)) == 0
 
 
-def _image(target: Target) -> Column:
+def image_of_changes(target: Target) -> Column:
     """The image from the changes of one row: each column from the newest change that has it."""
     if not target.may_be_partial:
         return F.max_by("_image", F.col("_order"))
@@ -181,7 +210,8 @@ def _image(target: Target) -> Column:
     return F.struct(*(newest(column.name) for column in target.image_columns))
 
 
-def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> UndeterminedRow:
+def undetermined(target: Target, numbered: DataFrame, unclear: Undecidable) -> UndeterminedRow:
+    """The error for changes that do not determine a row. `numbered`: the keys that are followed."""
     step = unclear.step
     row = numbered.filter(F.col("_number") == step.key).first()
     assert row is not None, "every step's key has a number"

@@ -33,7 +33,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.config import Mode
+from lake_assets.config import KEYED_MODES
 from lake_assets.schema.contract import Contracts
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -304,7 +304,7 @@ class Reading:
             name=target.table,
             table=table,
             dms=contract.dms,
-            partial=target.mode is Mode.CURRENT,
+            partial=target.mode in KEYED_MODES,
             explain=explain,
             checked=self._known is not None,
             staged=staged,

@@ -8,11 +8,14 @@ Here: following the rows of the few doubtful keys, without their values. Not her
 (`collapse.py`), collecting the steps and building images (`key_moves.py`). Pure.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from lake_assets.silver.table.change_events import (
     DELETED,
+    EARLIER,
     INSERTED,
     MOVED_AWAY,
     MOVED_HERE,
@@ -40,22 +43,41 @@ class Step:
     repeats: bool = False
     """Whether a change with the same sequence is the same change, because the sequence is DMS's own."""
     loaded: bool = False
-    """Whether the full load, which ran at that time, has read this image."""
+    """Whether the full load, which ran at that time, has read this image, or the columns that it has."""
+    in_load: bool = False
+    """Whether the full load ran at that time, or nearly."""
     lacks: frozenset[str] = frozenset()
     """The columns that a partial image lacks."""
     kept: bool = False
     """Whether all columns that a partial image lacks are of `kept_when_null`."""
-    may_stay_null: bool = False
-    """Whether these columns are NULL if no former image is known."""
+    required: frozenset[str] = frozenset()
+    """Of the columns that a partial image lacks, those that are not NULL if no former image is known."""
+    phase: int = 0
+    """The phase of a timeline (`past/timeline.py`)."""
+    since: tuple[datetime, ...] = ()
+    """In a timeline, the time of an event of the table's rows."""
+    begins: bool = False
+    """Whether that event is the beginning of a row."""
+    vanishes: bool = False
+    """Whether the epoch of the next full load begins, of which it is not known whether it has the row."""
+
+    @property
+    def transaction(self) -> tuple[int, str]:
+        return self.phase, commit_of(self.sequence)
+
+    @property
+    def may_be_left_out(self) -> bool:
+        return self.in_load or self.phase == EARLIER
 
     @property
     def place(self) -> Place:
         return self.sequence, self.file, self.row
 
     @property
-    def order(self) -> tuple[str, str, str, int, bool]:
+    def order(self) -> tuple[object, ...]:
+        in_timeline = (self.phase, self.since, self.begins)
         # A row leaves its old key before it arrives at the new one.
-        return self.sequence, self.flushed, self.file, self.row, self.kind != MOVED_AWAY
+        return *in_timeline, self.sequence, self.flushed, self.file, self.row, self.kind != MOVED_AWAY
 
 
 class Undecidable(Exception):
@@ -73,6 +95,14 @@ class _Row:
     images: list[Step] = field(default_factory=list)
     perhaps: list[Step] = field(default_factory=list)
     """Updates that may be of this row, and that no later image with all columns has superseded."""
+    past: list[list[Step]] = field(default_factory=list)
+    """The changes of each of its partial images so far."""
+    moved: Step | None = None
+    """The change that brought it to its key."""
+    past_elsewhere: int = 0
+    """How many of `past` are from before that change."""
+    left: Step | None = None
+    """The event by which it was deleted, or vanished."""
 
     @property
     def is_loaded(self) -> bool:
@@ -91,6 +121,30 @@ class _Row:
         self.images[1:] = _needed(self.images[1:], step.lacks)
         self.images.append(step)
 
+    def arrives(self, step: Step) -> None:
+        self.takes(step)
+        self.moved, self.past_elsewhere, self.left = step, len(self.past), None
+
+    def is_alone(self) -> None:
+        """No other row has its key any more, so that the updates which may be of it are."""
+        updates, self.perhaps = self.perhaps, []
+        for step in updates:
+            self.takes(step)
+
+    def image_now(self) -> list[Step]:
+        """The changes of its image, which may turn out later: the list then changes."""
+        self.past.append([*self.images, *self.perhaps])
+        return self.past[-1]
+
+    def is_as_loaded(self, other: "_Row") -> None:
+        """The full load has read the row as `other`, after it had moved to its key."""
+        for images in (self.images, *self.past[self.past_elsewhere :]):
+            first = images[0] if images else other.images[0]
+            if first.partial and first.kept:
+                images[:0] = other.images
+            elif not first.sequence or first.phase < other.images[0].phase:
+                images[:1] = other.images
+
 
 def _needed(images: Sequence[Step], lacking: frozenset[str]) -> list[Step]:
     """The changes whose images have columns that later ones lack; `lacking`: what the latest of all lacks. So a row
@@ -105,19 +159,6 @@ def _needed(images: Sequence[Step], lacking: frozenset[str]) -> list[Step]:
     return found[::-1]
 
 
-def _commit_ends(present: list[_Row]) -> None:
-    """Keeps only the last row, because a key has one row between two transactions. The other rows had left before, so
-    updates that may be of any of the rows are of the last one."""
-    if len(present) > 1:
-        if present[-1].is_unknown and present[-2].is_loaded:
-            # The load has read the row after it had moved here.
-            present[-1].images[:0] = present[-2].images
-        del present[:-1]
-        updates, present[0].perhaps = present[0].perhaps, []
-        for step in updates:
-            present[0].takes(step)
-
-
 def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
     """For each key that has a row in the end, the changes that make up the row's image, the oldest first.
 
@@ -127,47 +168,147 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
     time, an inserted row with the image that the load has read is that row. Raises Undecidable for an update that may
     be of one of several rows, and for a row with only a partial image, unless its other columns may stay NULL.
     """
-    rows: dict[int, list[_Row]] = {}
-    commits: dict[int, str] = {}
-    moving: dict[Place, _Row] = {}
-    seen: set[tuple[int, str, str]] = set()
-    for step in sorted(steps, key=lambda s: s.order):
-        if step.repeats:
-            if (change := (step.key, step.kind, step.sequence)) in seen:
-                continue
-            seen.add(change)
-        present = rows.setdefault(step.key, [])
-        if commits.get(step.key) != commit_of(step.sequence):
-            commits[step.key] = commit_of(step.sequence)
-            _commit_ends(present)
-        if step.loaded and present and present[0].is_loaded and (step.kind == INSERTED or len(present) > 1):
-            del present[0]  # the load has read this very row
-        if step.kind in (DELETED, MOVED_AWAY):
-            gone = present.pop(0) if present else _Row()
-            if step.kind == MOVED_AWAY:
-                moving[step.place] = gone
-        elif step.kind in (INSERTED, MOVED_HERE):
-            row = moving.pop(step.place, None) or _Row()
-            row.takes(step)
-            present.append(row)
-        else:
-            assert step.kind == UPDATED, step
-            if not present:
-                present.append(_Row())
-            if len(present) == 1:
-                present[0].takes(step)
-            for row in present if len(present) > 1 else ():
-                row.perhaps.append(step)
-    for present in rows.values():
-        _commit_ends(present)
-    found = {key: present[0] for key, present in rows.items() if present}
+    found = _Rows(steps).living
     for row in found.values():
-        if row.perhaps:
-            raise Undecidable(
-                row.perhaps[0], "an update does not determine which of several rows with its key it changes"
-            )
-        if (first := row.images[0]).partial and not first.may_stay_null:
-            raise Undecidable(
-                first, "an update lacks columns, and the former values of its row are not known"
-            )
+        _refuse_unknown(row.images)
     return {key: [step.place for step in row.images] for key, row in found.items()}
+
+
+def whole_images(steps: Iterable[Step]) -> dict[Place, list[Place]]:
+    """For each change with a partial image, the changes that make up its row's image at that time, the oldest first.
+    Changes from before the full load, or from while it ran, are left out if they lack values that the row must have:
+    the load shows the rows that remain, and must not wait for others. Raises as `survivors`."""
+    rows = _Rows(steps)
+    for row in rows.living.values():
+        _refuse_unknown(row.images)
+    known = {
+        place: images
+        for place, images in rows.made.items()
+        if not (images[-1].may_be_left_out and _is_unknown(images))
+    }
+    for images in known.values():
+        _refuse_unknown(images)
+    return {place: [step.place for step in images] for place, images in known.items()}
+
+
+def _is_unknown(images: Sequence[Step]) -> bool:
+    return bool(frozenset.intersection(*(step.required for step in images)))
+
+
+def _refuse_unknown(images: Sequence[Step]) -> None:
+    if _is_unknown(images):
+        raise Undecidable(
+            images[0], "an update lacks columns, and the former values of its row are not known"
+        )
+
+
+class _Rows:
+    """The rows, followed from one step to the next."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self.made: dict[Place, list[Step]] = {}
+        """The changes that make up each partial image."""
+        self._present: dict[int, list[_Row]] = defaultdict(list)
+        self._loaded: dict[int, _Row] = {}
+        """By key, the row that the full load has read."""
+        self._gone: dict[int, _Row] = {}
+        """By key, the row that was deleted last, or that is not known to be in the full load."""
+        self._moving: dict[Place, _Row] = {}
+        self._follow(steps)
+        for key, present in self._present.items():
+            _commit_ends(present, self._loaded.get(key))
+        self.living = {key: present[0] for key, present in self._present.items() if present}
+        for row in self.living.values():
+            if row.perhaps:
+                reason = "an update does not determine which of several rows with its key it changes"
+                raise Undecidable(row.perhaps[0], reason)
+
+    def _follow(self, steps: Iterable[Step]) -> None:
+        transactions: dict[int, tuple[int, str]] = {}
+        seen: dict[tuple[int, int, str, str], Step] = {}
+        for step in sorted(steps, key=lambda s: s.order):
+            change = (step.phase, step.key, step.kind, step.sequence)
+            if step.repeats and (first := seen.setdefault(change, step)) is not step:
+                if first.place in self.made:
+                    self.made[step.place] = self.made[first.place]
+                continue
+            present = self._present[step.key]
+            if transactions.get(step.key) != step.transaction:
+                transactions[step.key] = step.transaction
+                _commit_ends(present, self._loaded.get(step.key))
+            if (
+                step.loaded
+                and present
+                and present[0].is_loaded
+                and (step.kind == INSERTED or len(present) > 1)
+            ):
+                # The load has read this very row.
+                read = present.pop(0)
+                if len(present) == 1:
+                    present[0].is_as_loaded(read)
+                    present[0].is_alone()
+            if step.kind in (DELETED, MOVED_AWAY):
+                self._leaves(step, present)
+            elif step.kind in (INSERTED, MOVED_HERE):
+                self._arrives(step, present)
+            else:
+                assert step.kind == UPDATED, step
+                self._is_updated(step, present)
+            if step.partial and step.kind not in (DELETED, MOVED_AWAY):
+                # Of several rows with its key, the last one is that of the key once the transaction has ended.
+                self.made[step.place] = present[-1].image_now()
+
+    def _leaves(self, step: Step, present: list[_Row]) -> None:
+        row = present.pop(0) if present else self._former(step)
+        if step.kind == MOVED_AWAY:
+            self._moving[step.place] = row
+            return
+        row.left = step
+        self._gone[step.key] = row
+        if step.vanishes:
+            self._loaded.pop(step.key, None)
+
+    def _arrives(self, step: Step, present: list[_Row]) -> None:
+        row = self._moving.pop(step.place, None) or _Row()
+        row.arrives(step)
+        present.append(row)
+        self._gone.pop(step.key, None)
+        if not step.sequence:
+            self._loaded[step.key] = _Row([step])
+
+    def _is_updated(self, step: Step, present: list[_Row]) -> None:
+        if not present:
+            present.append(self._former(step))
+        if len(present) == 1:
+            present[0].takes(step)
+        for row in present if len(present) > 1 else ():
+            row.perhaps.append(step)
+
+    def _former(self, step: Step) -> _Row:
+        """The row of a change of a key without a row. The full load may not have it because it was deleted meanwhile;
+        and without sequences, a change that comes again follows the delete of its row in the same transaction."""
+        row = self._gone.pop(step.key, None)
+        if (
+            row is None
+            or row.left is None
+            or not (row.left.vanishes or row.left.transaction == step.transaction)
+        ):
+            return _Row()
+        return row
+
+
+def _commit_ends(present: list[_Row], loaded: _Row | None) -> None:
+    """Keeps only the last row, because a key has one row between two transactions. The other rows had left before, so
+    updates that may be of any of the rows are of the last one."""
+    if not present:
+        return
+    row, arrived = present[-1], present[-1].moved
+    if arrived is not None and arrived.kind == MOVED_HERE:
+        # If the load has read the row after it had moved here, no other row has left the key since.
+        if len(present) > 1 and present[-2].is_loaded and (row.is_unknown or arrived.in_load):
+            row.is_as_loaded(present[-2])
+        elif loaded is not None and row.is_unknown and arrived.loaded:
+            row.is_as_loaded(loaded)
+    if len(present) > 1:
+        del present[:-1]
+        row.is_alone()

@@ -11,6 +11,8 @@ Here: that comparison. Not here: which files these are (`silver/plan/rewritten.p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, Window
@@ -139,12 +141,19 @@ def rows_of_commits(context: BatchContext, changes: DataFrame) -> DataFrame:
 
 
 def _not_in_history(context: BatchContext, rows: DataFrame) -> DataFrame:
-    """The last events of each key in each commit that contradict the key's version at that time."""
+    """The last events of each key in each commit that contradict the key's version at that time. Of a column that an
+    update lacks, the commit's newest value counts, if there is one."""
     target = context.target
-    names = key_columns(target.key)
+    names, columns = key_columns(target.key), [column.name for column in target.image_columns]
     found = events(rows, target.key, before_images=target.before_images, carry=("_commit_ts",))
-    event = F.struct("_tombstone", "_image", F.col("_order._file").alias("_file"))
-    last = found.groupBy(*names, "_commit_ts").agg(F.max_by(event, F.col("_order")).alias("_event"))
+    event = F.struct("_tombstone", F.col("_order._file").alias("_file"))
+    has_it = {name: ~F.col("_tombstone") & ~F.array_contains("_unsupplied", name) for name in columns}
+    newest = (F.max_by(F.col("_image")[n], F.when(has_it[n], F.col("_order"))).alias(n) for n in columns)
+    last = found.groupBy(*names, "_commit_ts").agg(
+        F.max_by(event, F.col("_order")).alias("_event"),
+        F.struct(*newest).alias("_image"),
+        F.struct(*(F.bool_or(has_it[name]).alias(name) for name in columns)).alias("_has"),
+    )
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     last = last.withColumn("_at", F.greatest(F.col("_commit_ts"), F.lit(begun.at)))
     versions = context.main.select(
@@ -159,7 +168,9 @@ def _not_in_history(context: BatchContext, rows: DataFrame) -> DataFrame:
     for name in names:
         same = same & (F.col(name) == F.col(f"{name}_"))
     joined = last.join(versions, same, "left")
+    image, version = F.col("_image"), F.col("_version")
+    equal = (~F.col("_has")[name] | image[name].eqNullSafe(version[name]) for name in columns)
     agrees = F.when(F.col("_event._tombstone"), F.col("_valid_from").isNull()).otherwise(
-        F.col("_valid_from").isNotNull() & F.col("_event._image").eqNullSafe(F.col("_version"))
+        F.col("_valid_from").isNotNull() & reduce(and_, equal)
     )
     return joined.filter(~agrees).select("_event._file")

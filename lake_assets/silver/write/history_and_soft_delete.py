@@ -10,6 +10,7 @@ events (`silver/changes/past/scd2_versions.py`, `silver/changes/past/soft_delete
 (`silver/apply/apply_batch.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,13 +23,13 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.silver.changes.collapse import instant
+from lake_assets.silver.changes.key_moves import followed_keys, with_destinations
 from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.past import scd2_versions as history
 from lake_assets.silver.changes.past import soft_delete
+from lake_assets.silver.changes.past.partial_images import with_whole_images
 from lake_assets.silver.changes.past.timeline import (
     BEFORE_ALL,
-    EARLIER,
-    OWN,
     change_timeline,
     departures_first,
     vanishing,
@@ -36,10 +37,10 @@ from lake_assets.silver.changes.past.timeline import (
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
-from lake_assets.silver.plan.lateness import may_share_transaction
+from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
-from lake_assets.silver.table.change_events import key_columns
+from lake_assets.silver.table.change_events import EARLIER, OWN, commit_of, key_columns
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -72,7 +73,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     if not (keys := distinct.get["keys"]):
         return Written("delete_and_append")
     few = broadcast_if_few(affected, keys)
-    versions = _Versions(context)
+    versions, followed = _Versions(context, begun), 0
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
     if begun_before or reader.recomputes_keys:
@@ -81,32 +82,42 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
         with context.watch.stage("replay"):
             again = members_again(reader, reading)
             everything = shallow(_own_timeline(context, again, begun), "changes_read_again")
+            if context.target.may_be_partial:
+                everything = again.checkpointed(everything)
+                few, recomputed = _with_keys_of_moved_values(context, everything, affected)
+                keys, followed = recomputed, recomputed - keys
             affecting = everything.join(few, on=few.columns, how="left_semi")
             before = versions.held(since, until=since, only=few)
-            rows = again.checkpointed(versions.after(before, affecting, end=since), *versions.observed)
+            rows = versions.after(before, affecting, again.observations, end=since)
+            rows = again.checkpointed(rows, *versions.observed)
             again.figures()
     else:
         since = instant(first.get["first"])
+        if context.target.may_be_partial and commit_of(seen.min_sequence) <= versions.overlap_end:
+            # A row that ended because the load does not have it may have been updated while the load ran.
+            since = min(since, begun.at)
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
     context.stage("write")
     if context.position.snapshot_id is not None:
         matches = context.target.key_matches("k", "t")
-        delete_matching(context, current, affected, matches, _concerned(context, since))
-    return versions.written("delete_and_append", keys, images=rows)
+        delete_matching(context, current, few, matches, _concerned(context, since))
+    return versions.written("delete_and_append", keys, images=rows, followed=followed)
 
 
 def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it, after the table's rows of the time before it."""
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
-    versions = _Versions(context)
+    versions = _Versions(context, begun)
     before = versions.held(begun.at, until=begun.at, withdrawn=_withdrawn(context))
     earlier = _earlier(reader, begun)
     if earlier is not None:
         before = earlier[1] if before is None else before.unionByName(earlier[1])
-    rows = versions.after(before, _own_timeline(context, reading, begun), end=begun.at)
+    readings = [reading] if earlier is None else [reading, earlier[0]]
+    observed = [each for one in readings for each in one.observations]
+    rows = versions.after(before, _own_timeline(context, reading, begun), observed, end=begun.at)
     if context.reshape:
         write_all(context, current, rows)
     else:
@@ -144,8 +155,9 @@ def epoch_beginning(context: BatchContext, epoch: int, upto: int) -> _Begun:
 class _Versions:
     """The rows of a table that keeps former rows, and the figures observed while they are computed."""
 
-    def __init__(self, context: BatchContext) -> None:
+    def __init__(self, context: BatchContext, begun: _Begun) -> None:
         self._context = context
+        self._begun = begun
         self._known: Observed | None = None
         self._images = Observed()
         self._rows = Observed()
@@ -174,27 +186,49 @@ class _Versions:
             return history.as_timeline(rows, target, until)
         return soft_delete.as_timeline(rows, target, until, withdrawn=withdrawn)
 
-    def after(self, before: DataFrame | None, own: DataFrame, end: datetime | None = None) -> DataFrame:
-        """The rows of the events; `end`: when rows of `before` end, unless `own` has them."""
+    def after(
+        self,
+        before: DataFrame | None,
+        own: DataFrame,
+        observed: Sequence[Observed] = (),
+        end: datetime | None = None,
+    ) -> DataFrame:
+        """The rows of the events; `end`: when rows of `before` end, unless `own` has them. `observed`: the observations
+        in the plans of both, besides those of this object: where updates may lack columns, the events are computed
+        now."""
         target, timeline = self._context.target, own
         if before is not None:
             before = before if end is None else vanishing(before, end)
             timeline = before.unionByName(own)
+        if target.may_be_partial:
+            known = () if self._known is None else (self._known,)
+            timeline = checkpointed(timeline, (*observed, *known))
+            begins, spark = self._begun.at, self._context.spark
+            timeline = with_whole_images(spark, target, timeline, begins, overlap_end=self.overlap_end)
         timeline = departures_first(timeline, target)
         timeline = self._images.on(timeline, F.count_if(~F.col("_tombstone")).alias("images"))
         shape = history.versions if target.mode is Mode.HISTORY else soft_delete.rows
         return self._rows.on(shape(timeline, target), F.count(F.lit(1)).alias("rows"))
 
     @property
+    def overlap_end(self) -> str:
+        """Changes up to this time may have been committed while the full load ran."""
+        return overlap_end(self._context.members, self._context.position)
+
+    @property
     def observed(self) -> list[Observed]:
         """The observations that are filled while the rows are computed."""
         return [each for each in (self._known, self._images, self._rows) if each is not None]
 
-    def written(self, strategy: str, keys: int, images: DataFrame | None = None) -> Written:
-        """The figures of the written rows, once they have been computed."""
+    def written(
+        self, strategy: str, keys: int, images: DataFrame | None = None, followed: int = 0
+    ) -> Written:
+        """The figures of the written rows, once they have been computed. `followed`: those of the keys that no change
+        of the batch names."""
         return Written(
             strategy=strategy,
             keys=keys,
+            followed=followed,
             rows=self._rows.get["rows"],
             images=images,
             replaced=self._known.get["rows"] if self._known is not None else 0,
@@ -204,6 +238,17 @@ class _Versions:
 
 def _own_timeline(context: BatchContext, reading: Reading, begun: _Begun) -> DataFrame:
     return change_timeline(reading.good, context.target, OWN, begun.at, begun.loaded)
+
+
+def _with_keys_of_moved_values(
+    context: BatchContext, everything: DataFrame, affected: DataFrame
+) -> tuple[DataFrame, int]:
+    """The keys that are recomputed, and their number: also those to which values of the batch's rows moved with them,
+    and those from which a row moved to one of all these."""
+    found = with_destinations(context.target, everything, affected)
+    found = followed_keys(context.target, everything, found).drop("_number")
+    count = found.count()
+    return broadcast_if_few(found, count), count
 
 
 def _concerned(context: BatchContext, since: datetime) -> Sql:

@@ -7,23 +7,25 @@ A reloaded table has several stages: the files that existed when the next full l
 files of the bucket. The changes of a stage after the start of the next load do not count.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from lake_assets_tests.helpers.files.dms_files import DmsFile, Row
-from lake_assets_tests.helpers.oracles.oracle import Rows, changes, load_began
+from lake_assets_tests.helpers.oracles.oracle import Rows, changes, load_began, with_kept
 
 Key = tuple[Any, ...]
 Stages = Sequence[Sequence[DmsFile]]
+Kept = Mapping[str, bool]
 
 
-def history(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> Rows:
-    """Every version of every row."""
+def history(stages: Stages, columns: Sequence[str], key: Sequence[str], kept: Kept | None = None) -> Rows:
+    """Every version of every row. `kept`: columns in which a NULL of an update says nothing, and whether each of them
+    may be NULL."""
     instants: list[datetime] = []
     tables: list[dict[Key, dict[str, Any]]] = []
-    for at, table in _steps(stages, columns, key):
+    for at, table in _steps(stages, columns, key, kept or {}):
         if instants and instants[-1] == at:
             tables[-1] = table
         else:
@@ -45,11 +47,11 @@ def history(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> Rows:
     return found
 
 
-def soft_delete(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> Rows:
-    """A row for every key that ever lived."""
+def soft_delete(stages: Stages, columns: Sequence[str], key: Sequence[str], kept: Kept | None = None) -> Rows:
+    """A row for every key that ever lived. `kept`: as for `history`."""
     rows: dict[Key, dict[str, Any]] = {}
     alive: dict[Key, dict[str, Any]] = {}
-    for at, table in _steps(stages, columns, key):
+    for at, table in _steps(stages, columns, key, kept or {}):
         for place in alive.keys() - table.keys():
             rows[place].update(_is_deleted=True, _deleted_at=at)
         for place, row in table.items():
@@ -59,17 +61,20 @@ def soft_delete(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> R
 
 
 def _steps(
-    stages: Stages, columns: Sequence[str], key: Sequence[str]
+    stages: Stages, columns: Sequence[str], key: Sequence[str], kept: Kept
 ) -> Iterator[tuple[datetime, dict[Key, dict[str, Any]]]]:
     """The whole table after the full load and after each change, with the instant that this is taken to happen at."""
     begins = [load_began([file for file in files if file.is_load]) for files in stages]
+    table: dict[Key, dict[str, Any]] = {}
     for files, began, ends in zip(stages, begins, [*begins[1:], None], strict=True):
-        table: dict[Key, dict[str, Any]] = {}
+        # A row that the load does not have may have been there when it began, and have been deleted meanwhile.
+        former, table = table, {}
         loaded = sum(len(file.rows) for file in files if file.is_load)
         for number, change in enumerate(changes(files)):
             now = tuple(change[name] for name in key)
             if number < loaded:
                 table[now] = {name: change.get(name) for name in columns}
+                former.pop(now, None)
                 if number == loaded - 1:
                     assert began is not None
                     yield began, dict(table)
@@ -79,12 +84,25 @@ def _steps(
                 continue
             if change["Op"] == "D":
                 table.pop(now, None)
-                yield at, dict(table)
+                former.pop(now, None)
+                yield at, _known(table, kept)
                 continue
-            if (moved_from := _moved_from(change, key)) not in (None, now):
-                table.pop(moved_from, None)
-            table[now] = {name: change.get(name) for name in columns}
-            yield at, dict(table)
+            row = {name: change.get(name) for name in columns}
+            # Where a row is already that another moves to, the load has read it after that.
+            there, moved_from = table.get(now), _moved_from(change, key) or now
+            before = there or table.get(moved_from) or former.get(moved_from)
+            table.pop(moved_from, None)
+            former.pop(moved_from, None)
+            if change["Op"] == "U":
+                row = with_kept(row, before, [*kept])
+            table[now] = row
+            yield at, _known(table, kept)
+
+
+def _known(table: Mapping[Key, dict[str, Any]], kept: Kept) -> dict[Key, dict[str, Any]]:
+    """Without the rows that lack a value which they must have: they were gone when the load read the table."""
+    needed = [name for name, may_be_null in kept.items() if not may_be_null]
+    return {key: row for key, row in table.items() if all(row[name] is not None for name in needed)}
 
 
 def _moved_from(change: Row, key: Sequence[str]) -> Key | None:

@@ -35,6 +35,8 @@ class RandomSource:
     always_before: bool
     kept: tuple[str, ...] = ()
     """Columns that an update which leaves them as they are, or a change to NULL, shows as NULL."""
+    whole_moves: bool = False
+    """Key changes leave nothing out."""
     rows: dict[Key, dict[str, Any]] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +72,11 @@ class RandomSource:
             else:
                 new = self._free() if kind == "K" else old
                 self.rows[new] = self._image(new)
-                left = [c for c in self.kept if self.rows[new][c] is None or self.random.random() < 0.6]
+                if kind == "K" and self.whole_moves:
+                    self.rows[new] |= {name: "moved" for name in self.kept if self.rows[new][name] is None}
+                    left = []
+                else:
+                    left = [c for c in self.kept if self.rows[new][c] is None or self.random.random() < 0.6]
                 self.rows[new] |= {name: former[name] for name in left}
                 told = before if self.always_before or kind == "K" else None
                 shown = self.rows[new] | dict.fromkeys(left)
@@ -101,15 +107,20 @@ def kept_of(seed: int) -> tuple[str, ...]:
     return ("v", "n") if seed // 2 % 2 else ()
 
 
-def random_history(seed: int, kept: tuple[str, ...] = ()) -> History:
-    """The history with this number, each time the same. `kept`: as of `RandomSource`."""
+def random_history(seed: int, kept: tuple[str, ...] = (), *, whole_moves: bool = False) -> History:
+    """The history with this number, each time the same. `kept`: as of `RandomSource`, and `whole_moves` of the time of
+    the full load, which its rows then show."""
     random = Random(seed)
     key = ["id", "part"] if seed % 2 else ["id"]
     # Without sequences, a repetition inside a transaction cannot be distinguished from another change.
     sequenced = seed % 4 != 3
     source = RandomSource(random, key, always_before=random.random() < 0.5, kept=kept)
     cut = [0]
+    began = NOON - timedelta(minutes=1)
     for phase in (12, 4, 40):
+        source.whole_moves = whole_moves and phase == 4
+        if source.whole_moves:
+            began = source.clock.now
         for _ in range(phase):
             source.transaction()
         cut.append(len(source.changes))
@@ -118,7 +129,6 @@ def random_history(seed: int, kept: tuple[str, ...] = ()) -> History:
     changes = [{k: v for k, v in c.items() if sequenced or k != "change_seq"} for c in source.changes]
     # The full load holds the first two phases; the changes of the second were made while it ran, and are in CDC, too.
     parts = random.choice([1, 2, 3])
-    began = NOON - timedelta(minutes=1)
     loads = [load_file(TABLE, loaded[n::parts], part=n + 1, at=began) for n in range(parts)]
     ranges = pieces(random, cut[1], len(changes), count=random.randint(3, 9))
     if sequenced:

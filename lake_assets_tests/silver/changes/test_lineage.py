@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from lake_assets.silver.changes.row_lineage import Place, Step, Undecidable, survivors
+from lake_assets.silver.changes.row_lineage import Place, Step, Undecidable, survivors, whole_images
+from lake_assets.silver.table.change_events import EARLIER
 
 Change = tuple[str, int] | tuple[str, int, int]
 """Kind and key; of a move the old key and the new one. An upper-case `P` before a kind: an image that lacks columns."""
@@ -26,7 +27,17 @@ def steps(*transactions: Sequence[Change], repeats: bool = True) -> list[Step]:
             kinds = ["A", "M"] if kind.endswith("M") else [kind[-1]]
             for one, key in zip(kinds, keys, strict=True):
                 found.append(
-                    Step(key, one, sequence, "", "f", row, partial and one != "A", repeats and bool(number))
+                    Step(
+                        key,
+                        one,
+                        sequence,
+                        "",
+                        "f",
+                        row,
+                        partial and one != "A",
+                        repeats and bool(number),
+                        required=frozenset("x" if partial and one != "A" else ""),
+                    )
                 )
     return found
 
@@ -110,7 +121,7 @@ def test_survivors(case: str, repeated: bool) -> None:
     transactions, expected = CASES[case]
     told = steps(*transactions)
     if repeated:
-        told += [Step(s.key, s.kind, s.sequence, "", "g", s.row, s.partial, True) for s in told if s.repeats]
+        told += [replace(step, file="g") for step in told if step.repeats]
     Random(case).shuffle(told)
     assert rows(survivors(told)) == expected
 
@@ -153,7 +164,10 @@ def test_an_insert_after_the_row_that_the_load_has_read_is_deleted_stays() -> No
 
 def kept(found: Sequence[Step], *, may_stay_null: bool = True) -> list[Step]:
     """The steps, with partial images that lack only columns of `kept_when_null`."""
-    return [replace(step, kept=step.partial, may_stay_null=step.partial and may_stay_null) for step in found]
+    return [
+        replace(step, kept=step.partial, required=frozenset() if may_stay_null else step.required)
+        for step in found
+    ]
 
 
 @pytest.mark.parametrize("may_stay_null", [False, True])
@@ -163,6 +177,7 @@ def test_a_row_that_moved_while_the_load_ran_has_the_values_that_the_load_has_re
     """Unless another row had the key then, and left it in the same transaction."""
     moved = kept(steps([("I", 2)], [("PM", 1, 2)], [("PU", 2)]), may_stay_null=may_stay_null)
     assert rows(survivors(moved)) == {2: [1, 2, 3]}
+    assert [[step[2] for step in places] for places in whole_images(moved).values()] == [[1, 2], [1, 2, 3]]
     swapped = kept(steps([("I", 2)], [("PM", 1, 2), ("M", 2, 3)]), may_stay_null=may_stay_null)
     if may_stay_null:
         assert rows(survivors(swapped)) == {2: [2], 3: [3]}
@@ -171,11 +186,78 @@ def test_a_row_that_moved_while_the_load_ran_has_the_values_that_the_load_has_re
             survivors(swapped)
 
 
+def test_a_row_that_moved_from_a_key_whose_next_row_the_load_has_read_too() -> None:
+    """The load has read both rows after they had moved."""
+    told = kept(steps([("I", 1), ("I", 2)], [("PM", 1, 2), ("PM", 3, 1)]), may_stay_null=False)
+    told = [replace(s, in_load=bool(s.sequence), loaded=bool(s.sequence) and s.kind == "M") for s in told]
+    assert rows(survivors(told)) == {2: [2, 3], 1: [1, 4]}
+    assert [[step[2] for step in places] for places in whole_images(told).values()] == [[2, 3], [1, 4]]
+
+
+def test_a_row_that_the_load_has_read_after_its_last_update_in_a_transaction() -> None:
+    """The update before, which might have been of another row, is of this one. Under its former key it is not known."""
+    told = kept(steps([("I", 2)], [("PM", 3, 4)], [("PM", 4, 2), ("U", 2), ("PU", 2)]), may_stay_null=False)
+    told = [replace(s, in_load=bool(s.sequence), loaded=s.row == 5) for s in told]
+    assert rows(survivors(told)) == {2: [4, 5]}
+    found = {row: [place[2] for place in places] for (_, _, row), places in whole_images(told).items()}
+    assert found.keys() == {3, 5}
+    assert found[3][0] == 1
+
+
 def test_a_partial_image_of_an_unknown_row() -> None:
     told = steps([], [("PU", 1)])
     with pytest.raises(Undecidable, match="lacks columns"):
         survivors(told)
     assert rows(survivors(kept(told))) == {1: [1]}
+    gone = steps([], [("PU", 1)], [("D", 1)])
+    assert survivors(gone) == {}
+    with pytest.raises(Undecidable, match="lacks columns"):
+        whole_images(gone)
+    assert list(whole_images(kept(gone)).values()) == [[gone[0].place]]
+    assert whole_images([replace(step, in_load=True) for step in gone]) == {}
+    assert whole_images([replace(step, phase=EARLIER) for step in gone]) == {}
+    # The next update has what the first lacks.
+    both = [
+        replace(step, required=frozenset(name))
+        for step, name in zip(steps([], [("PU", 1)], [("PU", 1)]), "ab", strict=True)
+    ]
+    assert rows(survivors(both)) == {1: [1, 2]}
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_every_partial_image_is_known_at_its_time(repeated: bool) -> None:
+    told = steps(
+        [("I", 1), ("I", 2)],
+        [("PU", 1), ("PM", 1, 9)],
+        [("PU", 9), ("U", 9), ("PU", 9)],
+        [("PM", 2, 1), ("D", 1)],
+        [("I", 1), ("PU", 1)],
+    )
+    if repeated:
+        told += [replace(step, file="g") for step in told if step.repeats]
+    Random(1).shuffle(told)
+    found = {row: [place[2] for place in places] for (_, file, row), places in whole_images(told).items()}
+    assert found == {3: [1, 3], 4: [1, 3, 4], 5: [1, 3, 4, 5], 7: [6, 7], 8: [2, 8], 11: [10, 11]}
+    assert len(whole_images(told)) == len(found) * (1 + repeated)
+
+
+def test_a_row_that_the_next_full_load_may_not_have() -> None:
+    """It keeps its values until it is deleted, unless the load has read it: then its values count."""
+    told = steps([("I", 1), ("I", 2), ("I", 3)], [("D", 1), ("D", 2), ("D", 3)], [("I", 2), ("I", 4)])
+    known, ends, loaded = told[:3], told[3:6], told[6:]
+    ends = [replace(step, sequence="", phase=1, vanishes=True, file="e") for step in ends]
+    loaded = [replace(step, sequence="", phase=2, file="load", repeats=False) for step in loaded]
+    changes = steps([], [("PU", 1), ("PU", 2)], [("PM", 3, 4)], [("D", 1)], [("I", 1)], [("PU", 1)])
+    changes = kept([replace(step, phase=2, in_load=True) for step in changes], may_stay_null=False)
+    found = whole_images([*known, *ends, *loaded, *changes])
+    sources = [[(file, row) for _, file, row in places] for places in found.values()]
+    own, load = "f", "load"
+    assert sources == [
+        [(own, 1), (own, 1)],
+        [(load, 7), (own, 2)],
+        [(load, 8), (own, 3)],
+        [(own, 5), (own, 6)],
+    ]
 
 
 def test_a_row_that_is_updated_again_and_again_is_followed_in_little_memory() -> None:
@@ -184,3 +266,4 @@ def test_a_row_that_is_updated_again_and_again_is_followed_in_little_memory() ->
     lacking = [frozenset({"a", "b"}), frozenset({"a", "b"}), frozenset({"a"})]
     told = [replace(step, lacks=lacking[step.row % 3] if step.partial else frozenset()) for step in told]
     assert rows(survivors(told)) == {1: [1, 2000, 2001]}
+    assert max(map(len, whole_images(told).values())) == 3

@@ -7,7 +7,8 @@ which changes are read (`silver/write/history_and_soft_delete.py`). DataFrame AP
 
 Columns of a timeline: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct
 (unique within a key but for repetitions), `_at` timestamp (the instant from which the event holds), `_image` struct
-(meaningless for a tombstone).
+(meaningless for a tombstone), `_unsupplied` array of the columns that the image lacks, until `partial_images.py` has
+made the images whole.
 """
 
 from datetime import UTC, datetime
@@ -17,7 +18,15 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.table.change_events import COMMIT_DIGITS, DELETED, INSERTED, MOVED_HERE, key_columns
+from lake_assets.silver.table.change_events import (
+    COMMIT_DIGITS,
+    DELETED,
+    INSERTED,
+    KNOWN,
+    MOVED_HERE,
+    VANISHED,
+    key_columns,
+)
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import quoted
 from lake_assets.spark.types import spark_type
@@ -30,9 +39,6 @@ UNORDERED = (
 )
 BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 """The beginning of an epoch whose beginning is unknown: nothing precedes it."""
-KNOWN, EARLIER, VANISHED, OWN = range(4)
-"""Phases of a timeline: the table's rows; changes from before the epoch that the table lacks; the end of every key that
-the full load does not have; the epoch's own rows and changes."""
 
 
 def change_timeline(
@@ -47,7 +53,8 @@ def change_timeline(
     commit = F.coalesce("_commit_ts", F.try_to_timestamp(stamp, F.lit("yyyyMMddHHmmss.SSX")))
     at = F.when(digits == "", F.lit(loaded or begins)).otherwise(F.greatest(commit, F.lit(begins)))
     order = _order(phase, own=F.col("_order"))
-    return found.select(*key_columns(target.key), "_kind", "_tombstone", order, at.alias("_at"), "_image")
+    own = ("_kind", "_tombstone", order, at.alias("_at"), "_image", "_unsupplied")
+    return found.select(*key_columns(target.key), *own)
 
 
 def known_timeline(rows: DataFrame, target: Target, born: Column, died: Column) -> DataFrame:
@@ -62,7 +69,8 @@ def known_timeline(rows: DataFrame, target: Target, born: Column, died: Column) 
     exploded = exploded.select(*key_columns(target.key), "_event.*", "_image")
     order = _order(KNOWN, since=F.col("_at"), image=~F.col("_tombstone"))
     kind = F.when(F.col("_tombstone"), F.lit(DELETED)).otherwise(F.lit(INSERTED)).alias("_kind")
-    return exploded.select(*key_columns(target.key), kind, "_tombstone", order, "_at", "_image")
+    whole = F.array().cast("array<string>").alias("_unsupplied")
+    return exploded.select(*key_columns(target.key), kind, "_tombstone", order, "_at", "_image", whole)
 
 
 def vanishing(earlier: DataFrame, begins: datetime) -> DataFrame:
