@@ -287,14 +287,12 @@ class _Rows:
     def _former(self, step: Step) -> _Row:
         """The row of a change of a key without a row. The full load may not have it because it was deleted meanwhile;
         and without sequences, a change that comes again follows the delete of its row in the same transaction."""
-        row = self._gone.pop(step.key, None)
-        if (
-            row is None
-            or row.left is None
-            or not (row.left.vanishes or row.left.transaction == step.transaction)
-        ):
-            return _Row()
-        return row
+        row = self._gone.pop(step.key, _Row())
+        left = row.left
+        if left is None:
+            return row
+        vanished = left.vanishes and step.may_be_left_out
+        return row if vanished or left.transaction == step.transaction else _Row()
 
 
 def _commit_ends(present: list[_Row], loaded: _Row | None) -> None:

@@ -157,7 +157,8 @@ class _Versions:
 
     def __init__(self, context: BatchContext, begun: _Begun) -> None:
         self._context = context
-        self._begun = begun
+        former = epoch_beginning(context, context.position.epoch, context.position.log_offset)
+        self._begins = {begun.at, former.at}
         self._known: Observed | None = None
         self._images = Observed()
         self._rows = Observed()
@@ -203,8 +204,8 @@ class _Versions:
         if target.may_be_partial:
             known = () if self._known is None else (self._known,)
             timeline = checkpointed(timeline, (*observed, *known))
-            begins, spark = self._begun.at, self._context.spark
-            timeline = with_whole_images(spark, target, timeline, begins, overlap_end=self.overlap_end)
+            spark, overlap = self._context.spark, self.overlap_end
+            timeline = with_whole_images(spark, target, timeline, self._begins, overlap_end=overlap)
         timeline = departures_first(timeline, target)
         timeline = self._images.on(timeline, F.count_if(~F.col("_tombstone")).alias("images"))
         shape = history.versions if target.mode is Mode.HISTORY else soft_delete.rows

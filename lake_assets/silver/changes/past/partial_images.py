@@ -5,6 +5,7 @@ current rows (`silver/changes/key_moves.py`), which columns an update lacks (`br
 API only.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,14 +27,19 @@ from lake_assets.spark.checkpoint import checkpointed
 
 
 def with_whole_images(
-    spark: SparkSession, target: Target, timeline: DataFrame, begins: datetime, *, overlap_end: str
+    spark: SparkSession,
+    target: Target,
+    timeline: DataFrame,
+    begins: Collection[datetime],
+    *,
+    overlap_end: str,
 ) -> DataFrame:
     """The same events, computed, without those whose row's former values are not known because it was deleted before
     the full load could read it.
 
     The timeline must be computed, and have all events of the keys from which a row moved by a change that lacks
-    columns. `begins`: when the epoch began. `overlap_end`: as of `key_moves.settled`. Raises TableStopped if former
-    values are not known.
+    columns. `begins`: when the epoch and the former one began. `overlap_end`: as of `key_moves.settled`. Raises
+    TableStopped if former values are not known.
     """
     names, lacks = key_columns(target.key), ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
     if timeline.filter(lacks).isEmpty():
@@ -57,7 +63,7 @@ def with_whole_images(
     return checkpointed(both.withColumn("_image", image).drop("_whole", *wanted))
 
 
-def _steps(target: Target, events: DataFrame, begins: datetime, overlap_end: str) -> DataFrame:
+def _steps(target: Target, events: DataFrame, begins: Collection[datetime], overlap_end: str) -> DataFrame:
     """The events for `steps_of`. Rows of the table get places of their own."""
     phase: Column = F.col("_order._phase")
     place = F.concat(F.lit("table "), F.monotonically_increasing_id().cast("string"))
@@ -65,7 +71,7 @@ def _steps(target: Target, events: DataFrame, begins: datetime, overlap_end: str
     placed = events.withColumn("_order", F.col("_order").withField("_file", own))
     marked = with_loaded(target, placed, overlap_end)
     # A former batch may have ended the rows that the full load does not have.
-    ended = (phase == KNOWN) & F.col("_tombstone") & (F.col("_at") == F.lit(begins))
+    ended = (phase == KNOWN) & F.col("_tombstone") & F.col("_at").isin(*begins)
     return marked.withColumns(
         {
             # Changes from before the full load began are earlier than it, too.
