@@ -114,6 +114,13 @@ class _Row:
         """Whether it lacks values of `kept_when_null`, because it came from a key without a row."""
         return bool(self.images) and self.images[0].partial and self.images[0].kept
 
+    @property
+    def has_loaded_values(self) -> bool:
+        """Whether the full load has read the values that the changes show since the row came to its key."""
+        assert self.moved is not None
+        *before, last = (step for step in self.images if step.order >= self.moved.order)
+        return last.loaded and all(step.loaded for step in _needed(before, last.lacks))
+
     def takes(self, step: Step) -> None:
         if not step.partial:
             self.images.clear()
@@ -126,9 +133,10 @@ class _Row:
         self.moved, self.past_elsewhere, self.left = step, len(self.past), None
 
     def is_alone(self) -> None:
-        """No other row has its key any more, so that the updates which may be of it are."""
-        updates, self.perhaps = self.perhaps, []
-        for step in updates:
+        """No other row has its key any more, so that the updates which may be of it are. It may have moved since."""
+        changes = sorted([*self.images, *self.perhaps], key=lambda step: step.order)
+        self.images, self.perhaps = [], []
+        for step in changes:
             self.takes(step)
 
     def image_now(self) -> list[Step]:
@@ -305,7 +313,7 @@ def _commit_ends(present: list[_Row], loaded: _Row | None) -> None:
         # If the load has read the row after it had moved here, no other row has left the key since.
         if len(present) > 1 and present[-2].is_loaded and (row.is_unknown or arrived.in_load):
             row.is_as_loaded(present[-2])
-        elif loaded is not None and row.is_unknown and arrived.loaded:
+        elif loaded is not None and row.is_unknown and (arrived.loaded or row.has_loaded_values):
             row.is_as_loaded(loaded)
     if len(present) > 1:
         del present[:-1]

@@ -204,6 +204,28 @@ def test_a_row_that_the_load_has_read_after_its_last_update_in_a_transaction() -
     assert found[3][0] == 1
 
 
+def test_a_row_whose_later_update_shows_that_the_load_has_read_it() -> None:
+    """The row moved to a key whose former row was deleted, and had another value then."""
+    told = kept(steps([("I", 1)], [("D", 1)], [("PM", 7, 1)], [("PU", 1)]), may_stay_null=False)
+    told = [
+        replace(s, in_load=bool(s.sequence), loaded=s.row == 4, lacks=frozenset("x" if s.partial else ""))
+        for s in told
+    ]
+    assert rows(survivors(told)) == {1: [1, 3, 4]}
+    # An update that lacks the other value, too, does not show it.
+    told = [replace(s, lacks=s.lacks | {"v"} if s.row == 4 else s.lacks) for s in told]
+    with pytest.raises(Undecidable, match="lacks columns"):
+        survivors(told)
+
+
+def test_a_row_that_moves_on_after_an_update_that_may_be_of_another_row() -> None:
+    """The load has read it at its last key. What it showed on its way there is newer than that update."""
+    changes: list[Change] = [("PM", 5, 1), ("PU", 1), ("PM", 1, 2)]
+    told = kept(steps([("I", 1), ("I", 2)], changes, [("I", 1)]))
+    told = [replace(s, in_load=bool(s.sequence), lacks=frozenset("x" if s.partial else "")) for s in told]
+    assert rows(survivors(told)) == {1: [6], 2: [2, 5]}
+
+
 def test_a_partial_image_of_an_unknown_row() -> None:
     told = steps([], [("PU", 1)])
     with pytest.raises(Undecidable, match="lacks columns"):
