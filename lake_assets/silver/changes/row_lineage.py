@@ -103,6 +103,8 @@ class _Row:
     """How many of `past` are from before that change."""
     left: Step | None = None
     """The event by which it was deleted, or vanished."""
+    read_at: int | None = None
+    """The key under which the full load has read the values that it has from it."""
 
     @property
     def is_loaded(self) -> bool:
@@ -125,6 +127,7 @@ class _Row:
         if not step.partial:
             self.images.clear()
             self.perhaps.clear()
+            self.read_at = None if step.sequence else step.key
         self.images[1:] = _needed(self.images[1:], step.lacks)
         self.images.append(step)
 
@@ -222,9 +225,9 @@ class _Rows:
         self._gone: dict[int, _Row] = {}
         """By key, the row that was deleted last, or that is not known to be in the full load."""
         self._moving: dict[Place, _Row] = {}
+        self._owners: dict[int, _Row] = {}
+        """By key, the row that the full load has read there, as far as it is known."""
         self._follow(steps)
-        for key, present in self._present.items():
-            _commit_ends(present, self._loaded.get(key))
         self.living = {key: present[0] for key, present in self._present.items() if present}
         for row in self.living.values():
             if row.perhaps:
@@ -232,7 +235,8 @@ class _Rows:
                 raise Undecidable(row.perhaps[0], reason)
 
     def _follow(self, steps: Iterable[Step]) -> None:
-        transactions: dict[int, tuple[int, str]] = {}
+        touched: dict[int, None] = {}
+        transaction: tuple[int, str] | None = None
         seen: dict[tuple[int, int, str, str], Step] = {}
         for step in sorted(steps, key=lambda s: s.order):
             change = (step.phase, step.key, step.kind, step.sequence)
@@ -241,9 +245,11 @@ class _Rows:
                     self.made[step.place] = self.made[first.place]
                 continue
             present = self._present[step.key]
-            if transactions.get(step.key) != step.transaction:
-                transactions[step.key] = step.transaction
-                _commit_ends(present, self._loaded.get(step.key))
+            if transaction != step.transaction:
+                transaction = step.transaction
+                self._commit_ends(touched)
+                touched.clear()
+            touched[step.key] = None
             if (
                 step.loaded
                 and present
@@ -251,9 +257,9 @@ class _Rows:
                 and (step.kind == INSERTED or len(present) > 1)
             ):
                 # The load has read this very row.
-                read = present.pop(0)
+                del present[0]
                 if len(present) == 1:
-                    present[0].is_as_loaded(read)
+                    self._is_read(present[0], step.key)
                     present[0].is_alone()
             if step.kind in (DELETED, MOVED_AWAY):
                 self._leaves(step, present)
@@ -265,6 +271,7 @@ class _Rows:
             if step.partial and step.kind not in (DELETED, MOVED_AWAY):
                 # Of several rows with its key, the last one is that of the key once the transaction has ended.
                 self.made[step.place] = present[-1].image_now()
+        self._commit_ends(touched)
 
     def _leaves(self, step: Step, present: list[_Row]) -> None:
         row = present.pop(0) if present else self._former(step)
@@ -283,6 +290,10 @@ class _Rows:
         self._gone.pop(step.key, None)
         if not step.sequence:
             self._loaded[step.key] = _Row([step])
+            self._owners[step.key] = row
+        elif step.loaded and not step.partial:
+            for other, key in self._owns(row, step.key):
+                self._is_read(other, key)
 
     def _is_updated(self, step: Step, present: list[_Row]) -> None:
         if not present:
@@ -302,19 +313,61 @@ class _Rows:
         vanished = left.vanishes and step.may_be_left_out
         return row if vanished or left.transaction == step.transaction else _Row()
 
+    def _commit_ends(self, keys: Iterable[int]) -> None:
+        """Keeps only the last row of each key, because a key has one row between two transactions. The other rows had
+        left before, so updates that may be of any of the rows are of the last one."""
+        for key in keys:
+            if present := self._present[key]:
+                self._has_arrived(present, key)
+                if len(present) > 1:
+                    del present[:-1]
+                    present[0].is_alone()
 
-def _commit_ends(present: list[_Row], loaded: _Row | None) -> None:
-    """Keeps only the last row, because a key has one row between two transactions. The other rows had left before, so
-    updates that may be of any of the rows are of the last one."""
-    if not present:
-        return
-    row, arrived = present[-1], present[-1].moved
-    if arrived is not None and arrived.kind == MOVED_HERE:
+    def _has_arrived(self, present: list[_Row], key: int) -> None:
+        row = present[-1]
         # If the load has read the row after it had moved here, no other row has left the key since.
-        if len(present) > 1 and present[-2].is_loaded and (row.is_unknown or arrived.in_load):
-            row.is_as_loaded(present[-2])
-        elif loaded is not None and row.is_unknown and (arrived.loaded or row.has_loaded_values):
-            row.is_as_loaded(loaded)
-    if len(present) > 1:
-        del present[:-1]
-        row.is_alone()
+        beside = len(present) > 1 and present[-2].is_loaded and (row.is_unknown or _in_load(row))
+        if self._may_be_read(row, key) and (beside or self._is_probably_read(row, key)):
+            self._is_read(row, key)
+        self._owners.setdefault(key, row)
+
+    def _may_be_read(self, row: _Row, key: int) -> bool:
+        moved_here = row.moved is not None and row.moved.kind == MOVED_HERE
+        return moved_here and row.read_at != key and key in self._loaded
+
+    def _is_probably_read(self, row: _Row, key: int) -> bool:
+        """Whether the load has read the row under its key, though another row has left the key, as far as the files
+        show it: no other row has the values that the load has read there."""
+        assert row.moved is not None, "it may be read only where it moved to"
+        if row.is_unknown:
+            return row.moved.loaded or row.has_loaded_values
+        return key not in self._owners and row.read_at is not None and row.moved.loaded
+
+    def _is_read(self, row: _Row, key: int) -> None:
+        """The load has read the row under its key, and so others under theirs: the row that came from this key, and
+        the one that is now at the key from which this row came."""
+        found = [(row, key)]
+        while found:
+            row, key = found.pop()
+            row.is_as_loaded(self._loaded[key])
+            former, row.read_at = row.read_at, key
+            found += self._owns(row, key)
+            if former is not None and former != key and self._owners.get(former) is row:
+                del self._owners[former]
+                for other in self._present[former][-1:]:
+                    if self._may_be_read(other, former) and self._is_probably_read(other, former):
+                        found.append((other, former))
+
+    def _owns(self, row: _Row, key: int) -> list[tuple[_Row, int]]:
+        """The row is the one that the load has read under the key. Gives the row that came from the key, with its key
+        of now, if the load has read it there."""
+        former, self._owners[key] = self._owners.get(key), row
+        if former is None or former is row or former.read_at != key or former.moved is None:
+            return []
+        now = former.moved.key
+        is_there = any(one is former for one in self._present[now])
+        return [(former, now)] if is_there and self._may_be_read(former, now) and former.moved.loaded else []
+
+
+def _in_load(row: _Row) -> bool:
+    return row.moved is not None and row.moved.in_load

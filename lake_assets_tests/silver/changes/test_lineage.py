@@ -218,6 +218,38 @@ def test_a_row_whose_later_update_shows_that_the_load_has_read_it() -> None:
         survivors(told)
 
 
+SHIFTED: dict[str, tuple[list[Change], list[list[Change]], dict[int, list[int]]]] = {
+    # The rows that the load has, the changes before it read them, and the sources of each row.
+    "a row of its own": ([("I", 2)], [[("PM", 1, 2)]], {2: [1, 2]}),
+    "every id plus one": (
+        [("I", 2), ("I", 3), ("I", 4)],
+        [[("PM", 1, 2), ("PM", 2, 3), ("PM", 3, 4)]],
+        {2: [1, 4], 3: [2, 5], 4: [3, 6]},
+    ),
+    "one after the other": (
+        [("I", 2), ("I", 3), ("I", 4)],
+        [[("PM", 3, 4)], [("PM", 2, 3)], [("PM", 1, 2)]],
+        {2: [1, 6], 3: [2, 5], 4: [3, 4]},
+    ),
+    "to the key of a deleted row, whose own key is taken again": (
+        [("I", 0), ("I", 1)],
+        [[("D", 1)], [("PM", 0, 1)], [("I", 0)]],
+        {0: [5], 1: [2, 4]},
+    ),
+    # Here nothing shows that the load has read the row after it had moved.
+    "to the key of a deleted row": ([("I", 0), ("I", 1)], [[("D", 1)], [("PM", 0, 1)]], {1: [1, 4]}),
+}
+
+
+@pytest.mark.parametrize("case", SHIFTED)
+def test_rows_that_the_load_has_read_after_they_had_moved_to_keys_of_each_other(case: str) -> None:
+    loaded, changes, expected = SHIFTED[case]
+    told = kept(steps(loaded, *changes), may_stay_null=False)
+    told = [replace(s, in_load=bool(s.sequence), loaded=bool(s.sequence) and s.kind in "IM") for s in told]
+    Random(case).shuffle(told)
+    assert rows(survivors(told)) == expected
+
+
 def test_a_row_that_moves_on_after_an_update_that_may_be_of_another_row() -> None:
     """The load has read it at its last key. What it showed on its way there is newer than that update."""
     changes: list[Change] = [("PM", 5, 1), ("PU", 1), ("PM", 1, 2)]
