@@ -113,8 +113,9 @@ class _Row:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it lacks values of `kept_when_null`, because it came from a key without a row."""
-        return bool(self.images) and self.images[0].partial and self.images[0].kept
+        """Whether it lacks values that the full load may have, because it came from a key without a row."""
+        first = self.images[0] if self.images else None
+        return first is not None and first.partial and (first.kept or first.in_load)
 
     @property
     def has_loaded_values(self) -> bool:
@@ -151,7 +152,7 @@ class _Row:
         """The full load has read the row as `other`, after it had moved to its key."""
         for images in (self.images, *self.past[self.past_elsewhere :]):
             first = images[0] if images else other.images[0]
-            if first.partial and first.kept:
+            if first.partial:
                 images[:0] = other.images
             elif not first.sequence or first.phase < other.images[0].phase:
                 images[:1] = other.images

@@ -186,6 +186,15 @@ def test_a_row_that_moved_while_the_load_ran_has_the_values_that_the_load_has_re
             survivors(swapped)
 
 
+@pytest.mark.parametrize("former", [[], [("D", 2)]])
+def test_a_row_whose_values_were_not_supplied_when_it_moved_while_the_load_ran(former: list[Change]) -> None:
+    """`csv_no_sup_value` marks any column, not only those of `kept_when_null`."""
+    moved = steps([("I", 2)], former, [("PM", 1, 2)], [("PU", 2)])
+    moved = [replace(s, in_load=bool(s.sequence), loaded=s.kind == "M") for s in moved]
+    first, *_, last, latest = (step.row for step in moved)
+    assert rows(survivors(moved)) == {2: [first, last, latest]}
+
+
 def test_a_row_that_moved_from_a_key_whose_next_row_the_load_has_read_too() -> None:
     """The load has read both rows after they had moved."""
     told = kept(steps([("I", 1), ("I", 2)], [("PM", 1, 2), ("PM", 3, 1)]), may_stay_null=False)
