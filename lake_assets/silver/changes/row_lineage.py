@@ -226,6 +226,8 @@ class _Rows:
         self._gone: dict[int, _Row] = {}
         """By key, the row that was deleted last, or that is not known to be in the full load."""
         self._moving: dict[Place, _Row] = {}
+        self._moved: dict[tuple[int, tuple[int, str]], _Row] = {}
+        """By key and transaction, the row that moved away last. Without sequences, the same change may come again."""
         self._owners: dict[int, _Row] = {}
         """By key, the row that the full load has read there, as far as it is known."""
         self._follow(steps)
@@ -275,9 +277,11 @@ class _Rows:
         self._commit_ends(touched)
 
     def _leaves(self, step: Step, present: list[_Row]) -> None:
-        row = present.pop(0) if present else self._former(step)
+        place = (step.key, step.transaction)
+        again = self._moved.get(place) if step.kind == MOVED_AWAY and not step.repeats else None
+        row = present.pop(0) if present else again or self._former(step)
         if step.kind == MOVED_AWAY:
-            self._moving[step.place] = row
+            self._moving[step.place] = self._moved[place] = row
             return
         row.left = step
         self._gone[step.key] = row
@@ -287,7 +291,8 @@ class _Rows:
     def _arrives(self, step: Step, present: list[_Row]) -> None:
         row = self._moving.pop(step.place, None) or _Row()
         row.arrives(step)
-        present.append(row)
+        if not any(one is row for one in present):
+            present.append(row)
         self._gone.pop(step.key, None)
         if not step.sequence:
             self._loaded[step.key] = _Row([step])

@@ -304,6 +304,14 @@ def test_every_partial_image_is_known_at_its_time(repeated: bool) -> None:
     assert len(whole_images(told)) == len(found) * (1 + repeated)
 
 
+def test_a_move_that_comes_again_without_a_sequence() -> None:
+    """It follows the first one in the same transaction, when its old key has no row any more."""
+    told = steps([("I", 1)], [("PM", 1, 2)], [("PU", 2)], repeats=False)
+    told += [replace(step, file="g", flushed="2") for step in told if step.kind in "AM"]
+    assert [step[1:] for step in survivors(told)[2]] == [("f", 1), ("f", 2), ("g", 2), ("f", 3)]
+    assert len(whole_images(told)) == 3
+
+
 def test_a_row_that_the_next_full_load_may_not_have() -> None:
     """It keeps its values until it is deleted, unless the load has read it: then its values count."""
     told = steps([("I", 1), ("I", 2), ("I", 3)], [("D", 1), ("D", 2), ("D", 3)], [("I", 2), ("I", 4)])
