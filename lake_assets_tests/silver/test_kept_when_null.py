@@ -7,7 +7,7 @@ the past (`test_kept_in_the_past.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ class Story(OnBench):
     def extension(self) -> str:
         return "csv" if self.form == "transactions" else self.form
 
-    def load(self, *rows: Mapping[str, Any]) -> DmsFile:
-        return load_file(ITEMS, rows, extension=self.extension)
+    def load(self, *rows: Mapping[str, Any], at: datetime = NOON) -> DmsFile:
+        return load_file(ITEMS, rows, at=at, extension=self.extension)
 
     def change(
         self, op: str, key: int, before: int | None = None, *, more: bool = False, **values: Any
@@ -229,3 +229,26 @@ def test_the_setting_holds_for_the_files_of_its_time(spark: SparkSession, tmp_pa
     change["content"] = change.pop("body")
     story.apply(story.file(change))
     assert story.rows("content", "meta") == {1: (None, None), 2: (None, None), 3: ("b", "m")}
+
+
+@pytest.mark.parametrize("mode", ["current", "soft_delete"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_row_that_moves_while_the_load_runs(
+    spark: SparkSession, tmp_path: Path, together: bool, mode: str
+) -> None:
+    """The load has read it under its new key, whose former row a file before has deleted."""
+    story = Story(tmp_path, mode=mode)
+    first, second = ({"id": key, "v": "moved", "body": f"body {key}", "meta": "m"} for key in (1, 2))
+    load = story.load(first, second, at=story.clock.now)
+    gone = [story.change("D", 1), story.change("I", 2, v="x", body="y", meta="z"), story.change("D", 2)]
+    deleted = story.file(*gone)
+    moved = story.file(story.change("U", 1, 5, v="moved", meta="m"), story.change("U", 2, 4, v="moved"))
+    story.put(load, *([deleted, moved] if together else [deleted]))
+    story.bench.apply()
+    if not together:
+        story.put(moved)
+        story.bench.apply()
+    living = [row for row in story.bench.stored() if not row.pop("_is_deleted", False)]
+    assert sorted(({name: row[name] for name in COLUMNS} for row in living), key=lambda row: row["id"]) == [
+        {name: row[name] for name in COLUMNS} for row in (first, second)
+    ]

@@ -76,7 +76,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     versions, followed = _Versions(context, begun), 0
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
-    if begun_before or reader.recomputes_keys:
+    if begun_before or reader.recomputes_keys or versions.may_be_in_load(own, seen.min_sequence):
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
@@ -93,9 +93,6 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
             again.figures()
     else:
         since = instant(first.get["first"])
-        if context.target.may_be_partial and commit_of(seen.min_sequence) <= versions.overlap_end:
-            # A row that ended because the load does not have it may have been updated while the load ran.
-            since = min(since, begun.at)
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
@@ -215,6 +212,14 @@ class _Versions:
     def overlap_end(self) -> str:
         """Changes up to this time may have been committed while the full load ran."""
         return overlap_end(self._context.members, self._context.position)
+
+    def may_be_in_load(self, own: DataFrame, since: str) -> bool:
+        """Whether the full load may have the values that updates of the batch lack, or may not have a row that they
+        change: a batch before may have taken the row for another one. `own`: the batch's events; `since`: its first
+        sequence."""
+        if not self._context.target.may_be_partial or commit_of(since) > self.overlap_end:
+            return False
+        return not own.filter(~F.col("_tombstone") & (F.size("_unsupplied") > 0)).isEmpty()
 
     @property
     def observed(self) -> list[Observed]:
