@@ -7,6 +7,7 @@ setting.
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import AwsAccess, SecretsConfig
 from lake_assets.config.aws.listing import ListingConfig, NotificationsConfig
+from lake_assets.config.aws.streams import KafkaConfig, KinesisConfig, StreamConfig
 from lake_assets.config.base import (
     UNDECIDED,
     Duration,
@@ -18,7 +19,7 @@ from lake_assets.config.base import (
 )
 from lake_assets.config.checks import QuarantineGrowth, Reconcile, TableCheck
 from lake_assets.config.columns import REDACTED, Column, Mask, parse_column
-from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
+from lake_assets.config.dms import LANDED, DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
 from lake_assets.config.lake_config import (

@@ -49,8 +49,33 @@ class DmsTask(AwsAccess):
         return self.region or self.arn.split(":")[3]
 
 
+class BeforeImageSettings(Model):
+    """What the endpoint of a stream adds to an update: the row as it was before."""
+
+    enable_before_image: bool = False
+    field_name: str = Field(default="before-image", min_length=1)
+    column_filter: Literal["pk-only", "non-lob", "all"] = "pk-only"
+
+
+STREAM_SETTINGS = frozenset(
+    {
+        "message_format",
+        "include_transaction_details",
+        "include_partition_value",
+        "partition_include_schema_table",
+        "include_table_alter_operations",
+        "include_control_details",
+        "include_null_and_empty",
+        "no_hex_prefix",
+        "use_large_integer_value",
+        "before_image_settings",
+    }
+)
+"""The settings of endpoints for Kinesis and Kafka."""
+
+
 class DmsSettings(Model):
-    """The S3 target endpoint's settings under their DMS names in snake case, with DMS's own defaults; and the task
+    """The target endpoint's settings under their DMS names in snake case, with DMS's own defaults; and the task
     settings and table mappings that affect its files."""
 
     data_format: Literal["csv", "parquet"] = "csv"
@@ -97,6 +122,18 @@ class DmsSettings(Model):
     """How many KB of a value limited LOB mode keeps. DMS cuts longer values, and reports that only in its log."""
     longest_lob: int | None = Field(default=None, ge=0)
     """KB of the longest LOB at the source, rounded up."""
+    message_format: Literal["json", "json-unformatted"] = "json"
+    include_transaction_details: bool = False
+    include_partition_value: bool = False
+    partition_include_schema_table: bool = False
+    include_table_alter_operations: bool = False
+    include_control_details: bool = False
+    include_null_and_empty: bool = False
+    no_hex_prefix: bool = False
+    """Whether binary values have no `0x` in front."""
+    use_large_integer_value: bool = False
+    """Whether integers of more than 16 digits keep them all."""
+    before_image_settings: BeforeImageSettings = BeforeImageSettings()
 
     @field_validator("date_partition_sequence", "date_partition_delimiter", mode="before")
     @classmethod
@@ -134,6 +171,19 @@ class DmsSettings(Model):
         ]:
             raise Mistakes([((word,), "is DMS's own name and keeps its meaning") for word in wrong])
         return value
+
+
+LANDED = DmsSettings(
+    add_column_name=True,
+    include_op_for_full_load=True,
+    operation_column="$dms.operation",
+    timestamp_column_name="$dms.commit_timestamp",
+    change_sequence_column="$dms.change_sequence",
+    before_image_prefix="$dms.before.",
+    csv_null_value="$dms.null",
+    csv_no_sup_value="$dms.absent",
+)
+"""The settings of an S3 endpoint that would write the files that messages land in."""
 
 
 def _validated(value: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ or its place in lake.yaml (`lake_config.py`).
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from lake_assets.config.dms import DmsSettings
+from lake_assets.config.aws.streams import StreamConfig
+from lake_assets.config.base import Mistake
+from lake_assets.config.dms import STREAM_SETTINGS, DmsSettings
 from lake_assets.config.tables import KEYED_MODES, Mode, TableConfig
 from lake_assets.local_times import goes_back
 
@@ -20,6 +22,8 @@ _SINCE = datetime(2018, 1, 1, tzinfo=UTC)
 WHOLE_TASK = ("preserve_transactions", "cdc_path")
 """A transaction file has rows of every table, so these settings apply to the whole task."""
 WHOLE_FILE = ("csv_delimiter", "csv_row_delimiter", "rfc_4180")
+_OF_BOTH = frozenset({"change_sequence_column", "lob_mode", "lob_max_size", "longest_lob"})
+"""Settings of the task and its mapping, which count whatever the target."""
 
 
 def conflicts(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
@@ -255,3 +259,37 @@ def has_operation_in_cdc(dms: DmsSettings) -> bool:
     if dms.op_in_cdc is not None:
         return dms.op_in_cdc
     return dms.include_op_for_full_load or not dms.cdc_inserts_only
+
+
+def stream_mistakes(stream: StreamConfig | None, dms: DmsSettings, *, has_keys: bool) -> Iterator[Mistake]:
+    """The endpoint settings that a source cannot have. `has_keys`: whether a table finds its rows by a key."""
+    given = dms.model_fields_set
+    if stream is None:
+        for name in sorted(given & STREAM_SETTINGS):
+            yield ("dms", name), "is a setting of an endpoint for Kinesis or Kafka: remove it, or add stream"
+        return
+    for name in sorted(given - STREAM_SETTINGS - _OF_BOTH):
+        yield ("dms", name), "is a setting of an endpoint for S3, and the source has a stream: remove it"
+    if dms.change_sequence_column is None:
+        if stream.engine in ("oracle", "sqlserver"):
+            yield (
+                ("dms", "change_sequence_column"),
+                f"is missing: changes of {stream.engine} have no other order. Have the task's mapping add a column "
+                "with the expression $AR_H_CHANGE_SEQ, and name it here",
+            )
+        elif not dms.include_transaction_details:
+            yield (
+                ("dms", "include_transaction_details"),
+                "must be true: without it, the order of the changes is unknown",
+            )
+    if not dms.include_null_and_empty and stream.absent is None:
+        yield (
+            ("dms", "include_null_and_empty"),
+            "must be true: without it, NULL and an empty text are both left out. If the source has no empty texts, set "
+            "stream.absent to null instead",
+        )
+    if has_keys and not dms.before_image_settings.enable_before_image:
+        yield (
+            ("dms", "before_image_settings"),
+            "must enable the before image: without it, a row whose key changes stays under its former key",
+        )

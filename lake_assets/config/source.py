@@ -16,9 +16,10 @@ from lake_assets.config.aws.listing import (
     Location,
     NotificationsConfig,
 )
+from lake_assets.config.aws.streams import StreamConfig
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, Switched, did_you_mean, refuse
-from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
-from lake_assets.config.dms_rules import conflicts
+from lake_assets.config.dms import LANDED, DmsSettings, DmsTask, S3Config
+from lake_assets.config.dms_rules import conflicts, stream_mistakes
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
@@ -65,6 +66,9 @@ class ConsistentCut(Switched):
 
 class SourceConfig(Model):
     location: Location
+    """Where the files of the source are; of a stream, where the lake puts them."""
+    stream: StreamConfig | None = None
+    """Where the changes arrive, if DMS does not write files."""
     dms: DmsSettings = DmsSettings()
     ignore_case: bool = False
     """Whether a folder belongs to a table if their names differ only by case."""
@@ -90,7 +94,9 @@ class SourceConfig(Model):
     def settings(self, table: str, when: datetime | None = None) -> DmsSettings:
         """The endpoint settings in force for a table (`schema.table`): the source's, overridden by the table's own. For
         a table that is not configured, the source's. `when` (UTC): the settings for files of that time, by
-        `earlier`."""
+        `earlier`. Of a stream: the settings of the files that its messages land in."""
+        if self.stream is not None:
+            return LANDED
         if table not in self.tables:
             return self.dms
         config = self.tables[table]
@@ -142,6 +148,7 @@ class SourceConfig(Model):
             [
                 *self._conflicts(),
                 *self._case_mistakes(),
+                *self._stream_mistakes(),
                 *found,
                 *self._task_mistakes(),
                 *self._earlier_mistakes(),
@@ -160,6 +167,18 @@ class SourceConfig(Model):
                     None
                 )
         yield from conflicting
+
+    def _stream_mistakes(self) -> Iterator[Mistake]:
+        keyed = any(not KEYED_MODES.isdisjoint((t.mode, *t.also)) for t in self.tables.values())
+        yield from stream_mistakes(self.stream, self.dms, has_keys=keyed)
+        if self.stream is None:
+            return
+        for name in ("ignore_case", "notifications"):
+            if getattr(self, name):
+                yield (name,), "is of a source with files, and this one has a stream: remove it"
+        for name, table in self.tables.items():
+            if table.dms:
+                yield ("tables", name, "dms"), "cannot differ within a stream: remove it"
 
     def _case_mistakes(self) -> Iterator[Mistake]:
         if self.ignore_case and self.dms.preserve_transactions:

@@ -5,7 +5,8 @@ Here: discovery for one configured source, with the warnings for a user. Not her
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Protocol
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.scan.discovery import Discovery, discover
@@ -14,6 +15,7 @@ from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.vanished import Removed
 from lake_assets.config import table_text
+from lake_assets.rounds.stream_arrivals import StreamArrivals
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
@@ -36,10 +38,13 @@ def log_arrivals(
 ) -> Discovery:
     """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed.
 
-    `warned`: keys and tables that the caller was warned of; a caller that scans repeatedly keeps it, so that it is
-    warned once of each. `listing`, `hints`, `removals`: see `discover`.
+    Of a stream: lands what has arrived. `warned`: keys and tables that the caller was warned of; a caller that scans
+    repeatedly keeps it, so that it is warned once of each. `listing`, `hints`, `removals`: see `discover`.
     """
     config, store = runtime.lake.sources[source], runtime.store(source)
+    if config.stream is not None:
+        with closing(StreamArrivals(runtime, source)) as arrivals:
+            return arrivals.catch_up()
     try:
         found = discover(
             source, config, store, runtime.file_log, listing=listing, hints=hints, removals=removals
@@ -83,6 +88,21 @@ def log_arrivals(
     warned.update(key.key for key in unknown)
     warned.update(unconfigured)
     return found
+
+
+class Input(Protocol):
+    """Who has news of a source, and logs it: scans of its bucket, or a reader of its stream."""
+
+    def scan(self, wait_seconds: float = 0.0) -> Discovery:
+        """Logs what is new; waits at most so long for it. Raises StoreError."""
+        ...
+
+
+def opened_input(runtime: LakeRuntime, source: str) -> Input:
+    """The input of a source, for a process that asks it repeatedly."""
+    if runtime.lake.sources[source].stream is not None:
+        return StreamArrivals(runtime, source)
+    return Arrivals(runtime, source)
 
 
 class Arrivals:

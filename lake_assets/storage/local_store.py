@@ -116,6 +116,21 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
 
+    def write(self, key: str, content: bytes) -> StoredObject:
+        path = self._root / key
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Hidden until it is whole and on the disk: a file that is there has all of its bytes.
+            hidden = path.with_name(f".{path.name}")
+            with hidden.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            hidden.rename(path)
+            return _stored(key, path.stat())
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}; check its permissions and the disk.") from error
+
     def spark_uri(self, key: str) -> str:
         return f"file://{self._root.as_posix()}/{key}"
 

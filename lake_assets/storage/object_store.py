@@ -153,6 +153,14 @@ class S3Store:
         ):
             return cast(bytes, body.read())
 
+    def write(self, key: str, content: bytes) -> StoredObject:
+        address = {"Bucket": self._bucket, "Key": self._prefix + key}
+        with self._errors(key):
+            self._client.put_object(**address, Body=content)
+            head = self._client.head_object(**address)
+        etag = head["ETag"].strip('"')
+        return StoredObject(key, head["ContentLength"], head["LastModified"].astimezone(UTC), etag)
+
     def spark_uri(self, key: str) -> str:
         return f"s3a://{self._bucket}/{self._prefix}{key}"
 

@@ -67,6 +67,10 @@ class ObjectStore(Protocol):
         """The bytes of an object: a stream, or with `seekable` a file to seek in. Raises ObjectGone."""
         ...
 
+    def write(self, key: str, content: bytes) -> StoredObject:
+        """Creates the object. The caller chooses a key that no object has."""
+        ...
+
     def spark_uri(self, key: str) -> str:
         """The path for Hadoop, unescaped. Spark's readers interpret a key with any of `{}[]*?\\` as a glob."""
         ...

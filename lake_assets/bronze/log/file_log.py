@@ -37,6 +37,7 @@ from lake_assets.bronze.log.log_record import (
     to_arrow,
 )
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.bronze.log.stream_positions import Overtaken, Ranges, Read, overtaken, ranges_text
 from lake_assets.config import TableName
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
@@ -227,6 +228,34 @@ class FileLog:
         with self._lock:
             # Read before the retries: what a competing process logs from now on was not in the listing.
             seen = self.head() if based_on is None else based_on
+            return self._append(propose)
+
+    def read(self, source: str) -> dict[str, Read]:
+        """By shard of the source's stream, what the newest landing has read of it."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).read)
+
+    def land(self, source: str, new: Sequence[NewFile], ranges: Ranges) -> list[LoggedFile]:
+        """Logs the files of a landing, and what it has read, in one commit. Raises Overtaken if another reader has
+        landed messages of one of its shards since: then nothing was logged. Otherwise as `append`."""
+
+        def propose() -> list[LoggedFile]:
+            view = self._view
+            if (shard := overtaken(ranges, view.known(source).read)) is not None:
+                raise Overtaken(source, shard)
+            first, *others = new_records(
+                new,
+                view.known(source),
+                view.of(source),
+                source=source,
+                head=view.head,
+                based_on=view.head,
+                now=self._clock().astimezone(UTC),
+            )
+            return [replace(first, ranges=ranges_text(ranges)), *others]
+
+        with self._lock:
             return self._append(propose)
 
     def vanished(self, source: str) -> dict[tuple[str, str], int]:

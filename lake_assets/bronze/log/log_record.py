@@ -111,6 +111,8 @@ class LoggedFile(NewFile):
     logged_at: datetime
     epoch: int
     """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
+    ranges: str | None = None
+    """What a landing has read of the shards of a stream (`stream_positions.py`); its first record has it."""
     retry: bool = False
     """Not a new file: the quarantined rows of a known file are to be read again, by the contract of this offset."""
     moved_to: str | None = None
@@ -171,6 +173,7 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "content": (StringType(), False),
     "copy_of": (LongType(), False),
     "one_stamp": (BooleanType(), False),
+    "ranges": (StringType(), False),
 }
 _FIELDS = tuple(_TYPES)
 assert {*_FIELDS, "moved_to", "chain", "placed_at", "partitions"} == {

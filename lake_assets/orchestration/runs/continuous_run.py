@@ -39,7 +39,7 @@ from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
 from lake_assets.orchestration.runs.missed_positions import reported_positions
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
-from lake_assets.rounds.arrivals import Arrivals
+from lake_assets.rounds.arrivals import opened_input
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
@@ -101,7 +101,7 @@ class Continuous:
         self._marts = [mart for mart in marts if keeps_up(mart, source)]
         self._instance, self._repository, self._run_id = instance, repository, run_id
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
-        self._arrivals = Arrivals(runtime, source)
+        self._arrivals = opened_input(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._days = DayTotals(runtime.file_log, source)
         self._turns = Turns(runtime)

@@ -29,7 +29,7 @@ from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.run_tags import mart_tag, run_tags, scope_tag
-from lake_assets.rounds.arrivals import Arrivals, unconfirmed_sentence
+from lake_assets.rounds.arrivals import Input, opened_input, unconfirmed_sentence
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
@@ -113,12 +113,12 @@ class _Reports:
 
 def source_scan(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
     """A function that scans the source. With S3 events, it waits up to a second for the next one."""
-    opened: list[Arrivals] = []
+    opened: list[Input] = []
 
     def scan() -> Discovery:
         if not opened:
             # Opened at the first scan: defining the sensor needs neither the bucket nor the queue.
-            opened.append(Arrivals(runtime, source))
+            opened.append(opened_input(runtime, source))
         return opened[0].scan(wait_seconds=1)
 
     return scan

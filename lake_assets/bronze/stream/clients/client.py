@@ -1,0 +1,53 @@
+"""What the lake needs of a stream: its messages by shard, from a position on.
+
+Here: the interface. Not here: Kinesis (`kinesis.py`), Kafka (`kafka.py`), what a message says (`messages.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from lake_assets.bronze.log.stream_positions import Ranges
+from lake_assets.storage.object_store import StoreError
+
+
+class StreamFault(StoreError):
+    """The stream cannot be read now."""
+
+
+class StreamLost(StreamFault):
+    """Messages that were not read are gone: the stream keeps them no longer, or was made again."""
+
+
+class Message(NamedTuple):
+    """One message."""
+
+    shard: str
+    """The shard or partition, with the identity of the stream: one that is made again has other shards."""
+    position: str
+    """The sequence number or offset."""
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll found."""
+
+    messages: Sequence[Message]
+    """Those of a shard in their order."""
+    drained: frozenset[str] = frozenset()
+    """Closed shards that have no further message."""
+
+
+class Client(Protocol):
+    """A reader of one stream. Every method may raise StreamFault."""
+
+    def seek(self, read: Ranges) -> None:
+        """Reads on behind these positions, and other shards from their beginning. Raises StreamLost."""
+        ...
+
+    def poll(self, seconds: float, most: int) -> Polled:
+        """At most so many messages, and waits at most so long for the first. Raises StreamLost."""
+        ...
+
+    def close(self) -> None: ...

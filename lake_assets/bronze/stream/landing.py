@@ -1,0 +1,219 @@
+"""The messages of a stream become files of its source, each message once.
+
+Here: one landing: read, sort, write, log. Not here: the readers (`clients/`), the files' text (`landed_files.py`), how
+often (`rounds/arrivals.py`).
+
+A landing is one commit of the file log, with its files and with the positions up to which it has read. The log refuses
+it if another reader has landed since. So nothing else keeps a position, any number of readers may run, and one that is
+killed leaves files that no record names.
+"""
+
+import base64
+import gzip
+import io
+import json
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, cast
+
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.inspection import FileInspection
+from lake_assets.bronze.files.keys import DataFile, FileKind
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.bronze.log.stream_positions import Overtaken, Read
+from lake_assets.bronze.stream.clients import Client, Message, Polled
+from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, row_of
+from lake_assets.bronze.stream.messages import Control, Unreadable, parse
+from lake_assets.config import LANDED, SourceConfig, TableName
+from lake_assets.storage.object_store import ObjectStore
+
+CARRIER = "_stream"
+"""The folder of the messages that are no row: control records, and what cannot be read."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A message that cannot be read."""
+
+    message: Message
+    table: str | None
+    """`schema.table`, if the message names one."""
+    reason: str
+
+
+@dataclass(slots=True)
+class Landed:
+    """What one landing did."""
+
+    logged: list[LoggedFile] = field(default_factory=list)
+    messages: int = 0
+    controls: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    unconfigured: Counter[str] = field(default_factory=Counter)
+    """Rows by table that lake.yaml does not name."""
+
+
+class Landing:
+    """The landings of one process. Not safe to use from several threads."""
+
+    def __init__(
+        self,
+        name: str,
+        source: SourceConfig,
+        store: ObjectStore,
+        log: FileLog,
+        client: Client,
+        hold: Callable[[list[Fault]], None] = lambda faults: None,
+    ) -> None:
+        """`hold` is called with what cannot be read, before the landing is logged; perhaps again with the same."""
+        assert source.stream is not None
+        self._name, self._source, self._stream = name, source, source.stream
+        self._store, self._log, self._client = store, log, client
+        self._hold = hold
+        self._files = Files(source, source.stream)
+        self._read: dict[str, Read] | None = None
+
+    def land(self, seconds: float) -> Landed:
+        """Lands what the stream has; waits at most so long for a message. Raises StreamFault, StreamLost, StoreError,
+        and as `FileLog.append`; then nothing is landed, and the next call reads again."""
+        if self._read is None:
+            read = self._log.read(self._name)
+            self._client.seek(read)
+            self._read = read
+        try:
+            polled = self._client.poll(seconds, self._stream.most_messages)
+            if not polled.messages and not polled.drained:
+                return Landed()
+            return self._landed(polled, self._read)
+        except Overtaken as other:
+            logger.info("%s", other)
+            self._read = None
+            return Landed()
+        except BaseException:
+            # What was read is not landed: the next call reads it again.
+            self._read = None
+            raise
+
+    def _landed(self, polled: Polled, read: dict[str, Read]) -> Landed:
+        done, rows, rest = Landed(messages=len(polled.messages)), [], []
+        for message in polled.messages:
+            try:
+                found = self._sorted(message)
+            except Unreadable as reason:
+                done.faults.append(Fault(message, _table_of(message), str(reason)))
+                rest.append(_as_json(message, str(reason)))
+                continue
+            if isinstance(found, Row):
+                rows.append(found)
+                if found.table not in self._source.tables:
+                    done.unconfigured[found.table] += 1
+            else:
+                done.controls += 1
+                rest.append(_as_json(message, None))
+        assert len(rows) + done.controls + len(done.faults) == done.messages, "each message is landed once"
+        ranges = _ranges(polled, read)
+        now = datetime.now(UTC)
+        new = [self._written(file, now) for file in self._files.of(rows)]
+        if done.faults:
+            self._hold(done.faults)
+        if rest or not new:
+            new.append(self._carrier(rest, now))
+        done.logged = self._log.land(self._name, new, ranges)
+        read |= ranges
+        return done
+
+    def _sorted(self, message: Message) -> Row | Control:
+        if message.value is None:
+            raise Unreadable("it is empty")
+        found = parse(message.value, self._source.dms.before_image_settings.field_name)
+        return found if isinstance(found, Control) else row_of(found, self._source, self._stream)
+
+    def _written(self, file: LandedFile, now: datetime) -> NewFile:
+        content = gzip.compress(self._files.text(file).encode(), compresslevel=1)
+        table, name = TableName.parse(file.table), _name(file.kind, now)
+        key = f"{table.prefix}{name}.csv.gz"
+        flushed = now if file.kind is FileKind.CDC else None
+        data = DataFile(
+            key,
+            table.schema,
+            table.table,
+            file.kind,
+            "csv",
+            "gzip",
+            flushed,
+            flushed.date() if flushed else None,
+        )
+        inspected = inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
+        assert inspected.rows == len(file.rows), "each row is a record of the file"
+        times = [row.at for row in file.rows if row.at is not None]
+        inspected = replace(inspected, first_commit_ts=min(times, default=None))
+        return self._stored(data, content, inspected)
+
+    def _carrier(self, rest: Sequence[dict[str, Any]], now: datetime) -> NewFile:
+        content = gzip.compress("".join(f"{json.dumps(one)}\n" for one in rest).encode())
+        key = f"{CARRIER}/{_name(FileKind.CDC, now)}.json.gz"
+        data = DataFile(key, "", "", FileKind.CDC, "json", "gzip", now, now.date())
+        return self._stored(data, content, FileInspection(rows=0))
+
+    def _stored(self, data: DataFile, content: bytes, inspected: FileInspection) -> NewFile:
+        obj = self._store.write(data.key, content)
+        version = self._store.version(obj)
+        return NewFile.of(obj, data, version, inspected, schema=data.schema, table=data.table)
+
+
+def _ranges(polled: Polled, read: dict[str, Read]) -> dict[str, Read]:
+    counts = Counter(message.shard for message in polled.messages)
+    through = {message.shard: message.position for message in polled.messages}
+    found = {}
+    for shard in {*counts, *polled.drained}:
+        before = read.get(shard)
+        after = None if before is None else before.through
+        found[shard] = Read(after, through.get(shard, after), counts[shard], shard in polled.drained)
+    return found
+
+
+def _name(kind: FileKind, now: datetime) -> str:
+    own = secrets.token_hex(6)
+    if kind is FileKind.LOAD:
+        return f"LOAD00000001-{own}"
+    return f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}-{own}"
+
+
+def _table_of(message: Message) -> str | None:
+    """The table that an unreadable message names, if that much can be read."""
+    try:
+        metadata = json.loads(message.value or b"")["metadata"]
+        return str(TableName(metadata["schema-name"], metadata["table-name"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _as_json(message: Message, reason: str | None) -> dict[str, Any]:
+    value = message.value or b""
+    return {
+        "shard": message.shard,
+        "position": message.position,
+        "reason": reason,
+        "base64": base64.b64encode(value).decode(),
+    }
+
+
+class _InMemory:
+    """A store with one object, as far as inspecting a file needs one."""
+
+    has_free_ranges = True
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @contextmanager
+    def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
+        yield io.BytesIO(self._content)

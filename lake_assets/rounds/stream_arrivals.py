@@ -1,0 +1,135 @@
+"""The landings of a source's stream, as scans of its bucket are for a source with files.
+
+Here: opening the reader, and the warnings for a user. Not here: a landing (`bronze/stream/landing.py`).
+"""
+
+import logging
+from collections import Counter
+from datetime import UTC, datetime
+
+from lake_assets.bronze.files.keys import UnknownKey
+from lake_assets.bronze.quarantine.quarantine_log import Quarantined
+from lake_assets.bronze.scan.discovery import NOT_CONFIGURED, Discovery
+from lake_assets.bronze.stream.clients import Client, Message
+from lake_assets.bronze.stream.landing import Fault, Landed, Landing
+from lake_assets.config import REDACTED, StreamConfig
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.targets import Target, source_targets
+from lake_assets.storage.aws_client import Aws
+from lake_assets.words import many
+
+MOST_WARNINGS = 20
+
+logger = logging.getLogger(__name__)
+
+
+def opened_client(stream: StreamConfig, aws: Aws) -> Client:
+    """The reader of the stream; connects with the first use."""
+    if stream.kafka is not None:
+        from lake_assets.bronze.stream.clients.kafka import KafkaClient
+
+        return KafkaClient(stream.kafka)
+    from lake_assets.bronze.stream.clients.kinesis import KinesisClient
+
+    assert stream.kinesis is not None, "the configuration has one of the two"
+    return KinesisClient(stream.kinesis, aws)
+
+
+class StreamArrivals:
+    """A process's repeated landings of one source, with their reader and past warnings."""
+
+    def __init__(self, runtime: LakeRuntime, source: str, client: Client | None = None) -> None:
+        config = runtime.lake.sources[source]
+        assert config.stream is not None
+        self._runtime, self._source = runtime, source
+        self._client = client or opened_client(config.stream, runtime.aws)
+        store, log = runtime.store(source), runtime.file_log
+        self._landing = Landing(source, config, store, log, self._client, self._quarantine)
+        self._targets = source_targets(source, config)
+        self._seconds = config.stream.interval.total_seconds()
+        self._warned: set[str] = set()
+
+    def scan(self, wait_seconds: float = 0.0) -> Discovery:
+        """One landing. `wait_seconds`: for the first message, at most the source's interval. Raises StoreError."""
+        try:
+            landed = self._landing.land(min(wait_seconds, self._seconds))
+        except Exception as error:
+            self._runtime.scan_failures.note(self._source, error)
+            raise
+        self._runtime.scan_failures.note(self._source, None)
+        self._warn(landed)
+        return Discovery(
+            landed.logged,
+            [UnknownKey(_place(fault.message), fault.reason) for fault in landed.faults],
+            dict(landed.unconfigured),
+            landed.controls,
+            landed.messages,
+        )
+
+    def catch_up(self) -> Discovery:
+        """Landings until a wait of the interval brings no message. Raises as `scan`."""
+        found = []
+        while True:
+            found.append(self.scan(self._seconds))
+            if not found[-1].listed:
+                break
+        unconfigured: Counter[str] = Counter()
+        for one in found:
+            unconfigured.update(one.unconfigured)
+        return Discovery(
+            [file for one in found for file in one.logged],
+            [key for one in found for key in one.unknown],
+            dict(unconfigured),
+            sum(one.ignored for one in found),
+            sum(one.listed for one in found),
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _quarantine(self, faults: list[Fault]) -> None:
+        """Quarantines what cannot be read of the lake's tables; a message that is read again is quarantined once."""
+        now = datetime.now(UTC)
+        held = [
+            Quarantined(
+                silver_table=target.identifier,
+                source=self._source,
+                table=target.table,
+                key=_place(fault.message),
+                version="stream",
+                log_offset=self._runtime.file_log.head(),
+                row=None,
+                line=None,
+                raw=_text(fault.message.value, target),
+                reason=fault.reason,
+                batch="",
+                at=now,
+            )
+            for fault in faults
+            for target in self._targets
+            if target.table == fault.table
+        ]
+        if held:
+            self._runtime.quarantine.add(held)
+
+    def _warn(self, landed: Landed) -> None:
+        for fault in landed.faults[:MOST_WARNINGS]:
+            logger.warning("%s: %s is no change: %s", self._source, _place(fault.message), fault.reason)
+        if len(landed.faults) > MOST_WARNINGS:
+            logger.warning(
+                "%s: and %s", self._source, many(len(landed.faults) - MOST_WARNINGS, "more message")
+            )
+        for table, count in sorted(landed.unconfigured.items()):
+            if table not in self._warned:
+                logger.warning(
+                    "%s: %s of %s, which %s", self._source, many(count, "row"), table, NOT_CONFIGURED
+                )
+                self._warned.add(table)
+
+
+def _place(message: Message) -> str:
+    return f"message {message.position} of {message.shard}"
+
+
+def _text(value: bytes | None, target: Target) -> str:
+    return REDACTED if target.config.mask else (value or b"").decode(errors="replace")

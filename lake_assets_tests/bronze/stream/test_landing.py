@@ -1,0 +1,204 @@
+"""Messages become files of the log, each of them once, whoever reads and whenever a reader dies."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.stream_positions import parse_ranges
+from lake_assets.bronze.stream.landing import CARRIER, Landing
+from lake_assets.config import SourceConfig
+from lake_assets.storage.local_store import LocalStore
+from lake_assets_tests.helpers.files.dms_messages import MemoryStream, control, message
+from lake_assets_tests.helpers.processes.faults import Killed, killed
+
+TABLE = {
+    "columns": {"id": "long not null", "v": "string", "born": "timestamp", "raw": "binary"},
+    "primary_key": ["id"],
+}
+DMS = {
+    "include_transaction_details": True,
+    "include_null_and_empty": True,
+    "before_image_settings": {"enable_before_image": True},
+}
+
+
+class Shop:
+    """A source with a stream in memory, its log, and readers."""
+
+    def __init__(self, folder: Path, open_catalog: Callable[[], Catalog], **stream: Any) -> None:
+        self.folder, self.open_catalog = folder / "landed", open_catalog
+        kafka = {"bootstrap_servers": "unused", "topic": "unused"}
+        self.source = SourceConfig.model_validate(
+            {
+                "location": str(self.folder),
+                "stream": {"kafka": kafka, "engine": "mysql"} | stream,
+                "dms": DMS,
+                "tables": {"public.items": TABLE},
+            }
+        )
+        self.stream = MemoryStream()
+        self.log = FileLog(open_catalog())
+
+    def reader(self, at_once: int = 1000) -> Landing:
+        """A reader, as in a process of its own."""
+        log = FileLog(self.open_catalog())
+        return Landing("shop", self.source, LocalStore(self.folder), log, self.stream.client(at_once))
+
+    def rows(self, file: LoggedFile) -> list[dict[str, str]]:
+        text = gzip.decompress((self.folder / file.key).read_bytes()).decode()
+        return list(csv.DictReader(text.splitlines(keepends=True)))
+
+    def all_rows(self) -> list[tuple[str, str]]:
+        """Sequence and id of each row of each file in the log."""
+        files = [file for file in self.log.files("shop") if not file.key.startswith(CARRIER)]
+        return [(row["$dms.change_sequence"], row["id"]) for file in files for row in self.rows(file)]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, open_catalog: Callable[[], Catalog]) -> Shop:
+    return Shop(tmp_path, open_catalog)
+
+
+def test_rows_of_a_table(shop: Shop) -> None:
+    shop.stream.put(
+        "a",
+        message("load", {"id": 1, "v": "", "born": "2026-03-01T10:00:00Z", "raw": "0x0AFF"}),
+        message("insert", {"id": 2, "v": None, "born": None, "raw": None}, transaction=5),
+        message("update", {"id": 3, "v": "x"}, before={"id": 2}, transaction=6, record=4),
+        message("delete", {"id": 3}, transaction=7),
+    )
+    landed = shop.reader().land(0)
+    assert [(f.kind, f.rows, f.qualified_table) for f in landed.logged] == [
+        (FileKind.LOAD, 1, "public.items"),
+        (FileKind.CDC, 3, "public.items"),
+    ]
+    load, changes = (shop.rows(file) for file in landed.logged)
+    assert load == [
+        {
+            "$dms.operation": "I",
+            "$dms.commit_timestamp": "2026-03-01 12:00:01.000000",
+            "$dms.change_sequence": "",
+            "id": "1",
+            "v": "",
+            "born": "2026-03-01T10:00:00",
+            "raw": "0AFF",
+        }
+    ]
+    assert [row["$dms.operation"] for row in changes] == ["I", "U", "D"]
+    assert [row["v"] for row in changes] == ["$dms.null", "x", "$dms.null"]
+    assert [row["born"] for row in changes] == ["$dms.null", "$dms.absent", "$dms.null"]
+    assert [row["$dms.before.id"] for row in changes] == ["$dms.null", "2", "$dms.null"]
+    assert changes[1]["$dms.change_sequence"] == "000001" + "0000000006" + "0" * 18 + "4"
+
+
+def test_rows_of_other_columns_are_in_another_file(shop: Shop) -> None:
+    """A column that an insert does not have any more was dropped; one that it has for the first time was added."""
+    old, new = {"id": 1, "v": "x", "born": None, "raw": None}, {"id": 2, "v": "y", "more": 1}
+    shop.stream.put(
+        "a",
+        message("insert", old, transaction=1),
+        message("update", {"id": 1}, transaction=2),
+        message("insert", new, transaction=3),
+        message("update", {"id": 2, "v": "z"}, transaction=4),
+    )
+    files = sorted(shop.reader().land(0).logged, key=lambda file: "more" in (file.columns or ()))
+    leading = ("$dms.operation", "$dms.commit_timestamp", "$dms.change_sequence")
+    assert [file.columns for file in files] == [(*leading, *old), (*leading, *new)]
+    assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1", "1"], ["2", "2"]]
+    assert shop.rows(files[1])[1]["more"] == "$dms.absent"
+
+
+def test_what_is_no_row_is_kept_whole(shop: Shop) -> None:
+    drop, strange = control("drop-table"), b'{"data": {"id": 1}}'
+    unordered = message("insert", {"id": 9}, transaction=-(1 << 32))
+    shop.stream.put("a", drop, strange, None, unordered, message("insert", {"id": 1}, table="public.other"))
+    landed = shop.reader().land(0)
+    assert (landed.messages, landed.controls, dict(landed.unconfigured)) == (5, 1, {"public.other": 1})
+    assert [(f.message.position, f.table) for f in landed.faults] == [
+        ("1", None),
+        ("2", None),
+        ("3", "public.items"),
+    ]
+    assert "metadata" in landed.faults[0].reason
+    assert landed.faults[1].reason == "it is empty"
+    assert "transaction-id is 0" in landed.faults[2].reason
+    carrier = next(file for file in landed.logged if file.key.startswith(CARRIER))
+    kept = [
+        json.loads(line) for line in gzip.decompress((shop.folder / carrier.key).read_bytes()).splitlines()
+    ]
+    assert [(one["position"], one["reason"] is None) for one in kept] == [
+        ("0", True),
+        ("1", False),
+        ("2", False),
+        ("3", False),
+    ]
+    assert (carrier.rows, carrier.qualified_table) == (0, ".")
+
+
+def test_positions_are_in_the_log(shop: Shop) -> None:
+    shop.stream.put("a", message("insert", {"id": 1}, transaction=1))
+    shop.stream.put(
+        "b", message("insert", {"id": 2}, transaction=2), message("insert", {"id": 3}, transaction=3)
+    )
+    first = shop.reader()
+    (file,) = first.land(0).logged
+    assert file.ranges is not None
+    assert {s: (r.after, r.through, r.messages) for s, r in parse_ranges(file.ranges).items()} == {
+        "a": (None, "0", 1),
+        "b": (None, "1", 2),
+    }
+    assert first.land(0).logged == []
+    shop.stream.put("a", message("insert", {"id": 4}, transaction=4))
+    shop.stream.closed.add("b")
+    (file,) = shop.reader().land(0).logged
+    assert {s: (r.after, r.through, r.drained) for s, r in parse_ranges(file.ranges or "").items()} == {
+        "a": ("0", "1", False),
+        "b": ("1", "1", True),
+    }
+    assert [id_ for _, id_ in shop.all_rows()] == ["1", "2", "3", "4"]
+
+
+def land_often(reader: Landing) -> None:
+    for _ in range(100):
+        reader.land(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_readers_that_compete_and_die_land_each_message_once(
+    shop: Shop, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, expected = Random(seed), []
+    readers = [shop.reader(at_once=random.randint(1, 4)) for _ in range(3)]
+    for number in range(60):
+        shard = random.choice("abc")
+        shop.stream.put(shard, message("insert", {"id": number}, transaction=number + 1))
+        expected.append(str(number))
+        if random.random() < 0.6:
+            place = random.randrange(len(readers))
+            if random.random() < 0.2:
+                step = random.choice(["new_records", "append_rows"])
+                monkeypatch.setattr(f"lake_assets.bronze.log.file_log.{step}", killed)
+                with pytest.raises(Killed):
+                    land_often(readers[place])
+                monkeypatch.undo()
+                readers[place] = shop.reader(at_once=random.randint(1, 4))
+            else:
+                readers[place].land(0)
+    land_often(readers[0])
+    rows = shop.all_rows()
+    assert sorted(int(id_) for _, id_ in rows) == [int(id_) for id_ in expected]
+    ranges = [parse_ranges(file.ranges) for file in shop.log.records("shop") if file.ranges is not None]
+    for shard in "abc":
+        own = [found[shard] for found in ranges if shard in found]
+        assert [r.after for r in own] == [None, *(r.through for r in own[:-1])]
+        assert sum(r.messages for r in own) == len(shop.stream.shards[shard])
