@@ -15,6 +15,7 @@ from lake_assets.config import KafkaConfig
 GROWTH_SECONDS = 30.0
 """Seconds between two looks for new partitions."""
 ANSWER_SECONDS = 10.0
+"""Seconds that the broker has for an answer."""
 T = TypeVar("T")
 
 

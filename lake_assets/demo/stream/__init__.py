@@ -1,0 +1,1 @@
+"""The demonstration's source behind a stream."""

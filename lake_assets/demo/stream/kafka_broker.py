@@ -1,0 +1,106 @@
+"""A broker of Kafka on this machine, from its jars: nothing is installed by hand.
+
+Here: fetching the jars once, starting one broker, and its end. Not here: topics, messages.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lake_assets.spark.preflight import PreflightError, check_java, free_port
+
+VERSION = "4.2.2"
+PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.slf4j:slf4j-nop:1.7.36"
+START_SECONDS = 120.0
+_FETCH = (
+    "import sys; from pyspark.sql import SparkSession; "
+    "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
+    ".config('spark.jars.packages', sys.argv[1]).config('spark.jars.ivy', sys.argv[2]).getOrCreate().stop()"
+)
+_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def fetched_jars(cache: Path | None = None) -> Path:
+    """The folder with the broker's jars; the first call downloads them as Spark downloads its own. Raises
+    PreflightError."""
+    home = (cache or Path.home() / ".cache" / "lake_assets") / f"kafka-{VERSION}"
+    if not (jars := home / "jars").exists():
+        check_java()
+        new = home.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        done = subprocess.run(
+            [sys.executable, "-c", _FETCH, PACKAGES, str(new)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise PreflightError(f"Kafka's jars cannot be fetched: {done.stderr.strip().splitlines()[-1]}")
+        shutil.rmtree(home, ignore_errors=True)
+        new.rename(home)
+    return jars
+
+
+@contextmanager
+def kafka_broker(folder: Path, cache: Path | None = None) -> Iterator[str]:
+    """The address of a broker that runs inside of the block, with its log in the folder. Raises PreflightError."""
+    jars, port, controller = fetched_jars(cache), free_port(), free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(folder / "log"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "auto.create.topics.enable": "false",
+    }
+    properties = folder / "server.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
+    java = ["java", *_OPTIONS, "-cp", f"{jars}/*{os.pathsep}{_scala()}"]
+    tool = [*java, "kafka.tools.StorageTool"]
+    identity = subprocess.run(
+        [*tool, "random-uuid"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    subprocess.run([*tool, "format", "-t", identity, "-c", properties], capture_output=True, check=True)
+    with (folder / "broker.log").open("wb") as log:
+        broker = subprocess.Popen([*java, "kafka.Kafka", properties], stdout=log, stderr=log)
+    try:
+        _wait(f"127.0.0.1:{port}", broker, folder)
+        yield f"127.0.0.1:{port}"
+    finally:
+        broker.terminate()
+        broker.wait(60)
+
+
+def _scala() -> Path:
+    """Scala's library, which Spark has, and so does not fetch."""
+    import pyspark
+
+    return next(Path(pyspark.__file__).parent.glob("jars/scala-library-*.jar"))
+
+
+def _wait(address: str, broker: "subprocess.Popen[bytes]", folder: Path) -> None:
+    import logging
+
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    silent = logging.getLogger("lake_assets.librdkafka")
+    silent.setLevel(logging.CRITICAL)
+    admin = AdminClient({"bootstrap.servers": address}, logger=silent)
+    end = time.monotonic() + START_SECONDS
+    while broker.poll() is None and time.monotonic() < end:
+        try:
+            admin.list_topics(timeout=1)
+            return
+        except KafkaException:
+            time.sleep(0.2)
+    raise PreflightError(f"Kafka did not start: see {folder / 'broker.log'}.")

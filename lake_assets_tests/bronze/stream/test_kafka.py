@@ -1,0 +1,126 @@
+"""A real broker of Kafka: each message lands once, whatever happens to partitions and topics."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.stream.clients import StreamFault, StreamLost
+from lake_assets.bronze.stream.clients import kafka as kafka_client
+from lake_assets.bronze.stream.clients.kafka import KafkaClient
+from lake_assets.bronze.stream.landing import Landing
+from lake_assets.config import KafkaConfig
+from lake_assets.demo.stream.kafka_broker import kafka_broker
+from lake_assets.storage.local_store import LocalStore
+from lake_assets_tests.bronze.stream.test_landing import Shop
+from lake_assets_tests.helpers.files.dms_messages import message
+
+pytestmark = pytest.mark.slow
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
+        yield address
+
+
+class Topic:
+    """A topic with DMS's messages, and a source that reads it."""
+
+    def __init__(
+        self, broker: str, folder: Path, open_catalog: Callable[[], Catalog], partitions: int = 3
+    ) -> None:
+        self.name = f"topic-{next(_numbers)}"
+        self.config = KafkaConfig(bootstrap_servers=broker, topic=self.name)
+        self.admin = AdminClient({"bootstrap.servers": broker})
+        self.producer = Producer({"bootstrap.servers": broker, "transactional.id": self.name})
+        self.producer.init_transactions()
+        self.shop = Shop(folder, open_catalog)
+        self.create(partitions)
+        self.sent = 0
+
+    def create(self, partitions: int) -> None:
+        for done in self.admin.create_topics([NewTopic(self.name, partitions)]).values():
+            done.result()
+
+    def send(self, number: int, *, commit: bool = True) -> None:
+        self.producer.begin_transaction()
+        for _ in range(number):
+            self.sent += 1
+            value = message("insert", {"id": self.sent}, transaction=self.sent)
+            self.producer.produce(self.name, value, key=str(self.sent))
+        if commit:
+            self.producer.commit_transaction()
+        else:
+            self.producer.flush()
+            self.producer.abort_transaction()
+
+    def reader(self) -> Landing:
+        shop = self.shop
+        log = FileLog(shop.open_catalog())
+        return Landing("shop", shop.source, LocalStore(shop.folder), log, KafkaClient(self.config))
+
+    def landed(self, reader: Landing) -> list[int]:
+        """The ids after the reader has landed what there is."""
+        while reader.land(3.0).messages:
+            pass
+        return sorted(int(id_) for _, id_ in self.shop.all_rows())
+
+
+@pytest.fixture
+def topic(broker: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> Topic:
+    return Topic(broker, tmp_path, open_catalog)
+
+
+def test_messages_of_all_partitions_and_of_new_ones(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.send(50)
+    reader = topic.reader()
+    assert topic.landed(reader) == [*range(1, 51)]
+    topic.send(5, commit=False)
+    topic.send(10)
+    assert topic.landed(topic.reader()) == [*range(1, 51), *range(56, 66)], (
+        "what was not committed is no message"
+    )
+    topic.admin.create_partitions([NewPartitions(topic.name, 5)])[topic.name].result()
+    topic.send(100)
+    monkeypatch.setattr(kafka_client, "GROWTH_SECONDS", 0.0)
+    with pytest.raises(StreamFault, match="other partitions"):
+        topic.landed(reader)
+    monkeypatch.undo()
+    assert topic.landed(reader) == [*range(1, 51), *range(56, 166)]
+
+
+def test_a_topic_that_was_made_again(topic: Topic) -> None:
+    topic.send(5)
+    topic.landed(topic.reader())
+    topic.admin.delete_topics([topic.name])[topic.name].result()
+    topic.create(3)
+    with pytest.raises(StreamLost, match="was made again"):
+        topic.reader().land(1)
+
+
+def test_messages_that_expired_unread(topic: Topic) -> None:
+    from confluent_kafka import TopicPartition
+
+    topic.send(30)
+    topic.landed(topic.reader())
+    topic.send(30)
+    places = [TopicPartition(topic.name, number, -1) for number in range(3)]
+    for done in topic.admin.delete_records(places).values():
+        done.result()
+    topic.send(3)
+    reader = topic.reader()
+    with pytest.raises(StreamLost, match="retention has passed"):
+        topic.landed(reader)
+
+
+def test_no_broker(tmp_path: Path) -> None:
+    client = KafkaClient(KafkaConfig(bootstrap_servers="127.0.0.1:1", topic="t"))
+    with pytest.raises(StreamFault, match=r"The topic t at 127\.0\.0\.1:1 cannot be read"):
+        client.seek({})
