@@ -1,0 +1,89 @@
+"""Histories by chance that arrive in a stream: whatever the order of arrival, repetitions and readers, silver is the
+source."""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.rounds import stream_arrivals
+from lake_assets_tests.helpers.files.dms_messages import MemoryStream, message
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE, RandomSource
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_STREAMS", "0:4").split(":"))
+SEEDS = [FIRST, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FIRST + 1, FIRST + COUNT))]
+SETTINGS = {
+    "include_transaction_details": True,
+    "include_null_and_empty": True,
+    "before_image_settings": {"enable_before_image": True},
+}
+
+
+def stream_bench(folder: Path, engine: str, key: Sequence[str]) -> Bench:
+    table = {"columns": COLUMNS, "primary_key": list(key)}
+    kafka = {"bootstrap_servers": "unused", "topic": "unused"}
+    stream = {"kafka": kafka, "engine": engine, "interval": "0s", "most_messages": 25}
+    return Bench(folder, {TABLE: table}, source={"stream": stream, "dms": SETTINGS})
+
+
+def messages_of(changes: Sequence[dict[str, Any]], key: Sequence[str], first: int) -> list[bytes]:
+    """The changes as messages; `first`: the number of the first transaction."""
+    found = []
+    transactions = groupby(changes, key=lambda change: change["commit_ts"])
+    for number, (at, own) in enumerate(transactions, start=first):
+        for record, change in enumerate(own, start=1):
+            operation = {"I": "insert", "U": "update", "D": "delete"}[change["Op"]]
+            data = {name: change[name] for name in COLUMNS}
+            if operation == "delete":
+                data = {name: change[name] for name in key}
+            before = {name: change[f"BI_{name}"] for name in key if f"BI_{name}" in change}
+            given = {"transaction": number * 1000, "record": record, "at": at}
+            found.append(message(operation, data, before=before, table=TABLE, **given))
+    return found
+
+
+def disordered(random: Random, messages: Sequence[bytes]) -> list[bytes]:
+    """The messages in another order, some of them twice."""
+    places = {n: n + random.choice([0, 0, 0, 1, 3, 10]) for n in range(len(messages))}
+    again = [random.randrange(len(messages)) for _ in range(len(messages) // 8)]
+    order = sorted([*places, *again], key=lambda n: places[n] + random.random())
+    return [messages[n] for n in order]
+
+
+@pytest.mark.parametrize("engine", ["mysql", "postgresql"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_silver_is_the_source(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, engine: str
+) -> None:
+    random = Random(seed)
+    source = RandomSource(random, ["id", "part"] if seed % 2 else ["id"], always_before=seed % 3 == 0)
+    stream = MemoryStream()
+    opened: Callable[..., Any] = lambda config, aws: stream.client(random.randint(1, 20))  # noqa: E731
+    monkeypatch.setattr(stream_arrivals, "opened_client", opened)
+    bench = stream_bench(tmp_path, engine, source.key)
+    for _ in range(12):
+        source.transaction()
+    began = len(source.changes)
+    for _ in range(4):
+        source.transaction()
+    loads = [message("load", row, table=TABLE, at=source.clock.now) for row in source.rows.values()]
+    for _ in range(40):
+        source.transaction()
+    changes = disordered(random, messages_of(source.changes[began:], source.key, first=100))
+    everything = [*loads, *changes]
+    while everything:
+        taken, everything = everything[:30], everything[30:]
+        for value in taken:
+            stream.put(random.choice("abc"), value)
+        if random.random() < 0.7:
+            bench.apply()
+    bench.apply()
+    rows = [{name: row[name] for name in COLUMNS} for row in source.rows.values()]
+    assert bench.rows() == bench.as_silver(TABLE, rows)
