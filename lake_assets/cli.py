@@ -22,6 +22,7 @@ from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
+from lake_assets.commands.run.stream_cli import stream
 from lake_assets.commands.run.sync_cli import run_sync
 from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.new_cli import new
@@ -49,6 +50,7 @@ app.command("full-load")(full_load)
 app.command()(restore)
 app.command()(recover)
 app.command()(detach)
+app.command()(stream)
 app.command()(maintain)
 app.command()(backfill)
 app.command()(advise)

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
+from lake_assets.demo.stream.kafka_broker import kafka_broker
 from lake_assets.spark.connect_server import SESSION_TIMEOUT, ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
@@ -134,6 +135,13 @@ def s3() -> Iterator[S3Config]:
     """A local S3 server, and how to reach it."""
     with s3_server() as endpoint:
         yield S3Config(endpoint=endpoint, path_style=True, **ACCESS)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker."""
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ Here: discovery for one configured source, with the warnings for a user. Not her
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.scan.discovery import Discovery, discover
@@ -15,9 +15,12 @@ from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.vanished import Removed
 from lake_assets.config import table_text
-from lake_assets.rounds.stream_arrivals import StreamArrivals
 from lake_assets.runtime import LakeRuntime
+from lake_assets.storage.object_store import StoreError
 from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.rounds.stream_arrivals import StreamArrivals
 
 MOST_WARNINGS = 20
 MOST_REMOVALS = 100_000
@@ -43,7 +46,7 @@ def log_arrivals(
     """
     config, store = runtime.lake.sources[source], runtime.store(source)
     if config.stream is not None:
-        with closing(StreamArrivals(runtime, source)) as arrivals:
+        with closing(opened_stream(runtime, source)) as arrivals:
             return arrivals.catch_up()
     try:
         found = discover(
@@ -100,9 +103,23 @@ class Input(Protocol):
 
 def opened_input(runtime: LakeRuntime, source: str) -> Input:
     """The input of a source, for a process that asks it repeatedly."""
-    if runtime.lake.sources[source].stream is not None:
-        return StreamArrivals(runtime, source)
-    return Arrivals(runtime, source)
+    return (
+        Arrivals(runtime, source)
+        if runtime.lake.sources[source].stream is None
+        else opened_stream(runtime, source)
+    )
+
+
+def opened_stream(runtime: LakeRuntime, source: str) -> "StreamArrivals":
+    """The input of a source with a stream. Raises StoreError without the libraries for it."""
+    try:
+        # Here, because its libraries are an extra.
+        from lake_assets.rounds.stream_arrivals import StreamArrivals
+    except ImportError as error:
+        raise StoreError(
+            f"{source} has a stream, and {error.name} is not installed: pip install 'lake_assets[stream]'"
+        ) from error
+    return StreamArrivals(runtime, source)
 
 
 class Arrivals:

@@ -139,9 +139,11 @@ def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None
         result.unlisted[source] = str(error)
         return None
     if found.listed == found.ignored and not lake.runtime.file_log.newest(source):
+        config = lake.config.sources[source]
+        where = f"no DMS file in {config.location}" if config.stream is None else "no message in the stream"
+        place = "location" if config.stream is None else "stream"
         result.waiting[source] = (
-            f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
-            "location in lake.yaml"
+            f"{where} yet: start the DMS task, or correct the source's {place} in lake.yaml"
         )
     for table, reason in found.unconfirmed.items():
         result.waiting[f"{source} {table}"] = unconfirmed_sentence(table, reason)

@@ -67,12 +67,10 @@ class StreamArrivals:
         )
 
     def catch_up(self) -> Discovery:
-        """Landings until a wait of the interval brings no message. Raises as `scan`."""
-        found = []
-        while True:
+        """Landings of everything that the stream has at this moment. Raises as `scan`."""
+        found = [self.scan(self._seconds)]
+        while not self._client.is_current():
             found.append(self.scan(self._seconds))
-            if not found[-1].listed:
-                break
         unconfigured: Counter[str] = Counter()
         for one in found:
             unconfigured.update(one.unconfigured)

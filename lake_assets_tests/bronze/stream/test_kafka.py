@@ -1,6 +1,6 @@
 """A real broker of Kafka: each message lands once, whatever happens to partitions and topics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -15,19 +15,12 @@ from lake_assets.bronze.stream.clients import kafka as kafka_client
 from lake_assets.bronze.stream.clients.kafka import KafkaClient
 from lake_assets.bronze.stream.landing import Landing
 from lake_assets.config import KafkaConfig
-from lake_assets.demo.stream.kafka_broker import kafka_broker
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
 
 pytestmark = pytest.mark.slow
 _numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
-        yield address
 
 
 class Topic:
@@ -74,8 +67,8 @@ class Topic:
 
 
 @pytest.fixture
-def topic(broker: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> Topic:
-    return Topic(broker, tmp_path, open_catalog)
+def topic(kafka: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> Topic:
+    return Topic(kafka, tmp_path, open_catalog)
 
 
 def test_messages_of_all_partitions_and_of_new_ones(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:

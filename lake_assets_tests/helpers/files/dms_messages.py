@@ -96,5 +96,8 @@ class MemoryClient:
         self._drained |= drained
         return Polled(found, frozenset(drained))
 
+    def is_current(self) -> bool:
+        return all(self._next.get(shard, 0) >= len(values) for shard, values in self._stream.shards.items())
+
     def close(self) -> None:
         pass

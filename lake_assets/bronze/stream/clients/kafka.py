@@ -28,6 +28,8 @@ class KafkaClient:
         self._topic_id = ""
         self._partitions = 0
         self._looked = 0.0
+        self._at_end: set[int] = set()
+        """The partitions of which everything was read, once or more."""
         self._read: Ranges = {}
 
     def seek(self, read: Ranges) -> None:
@@ -40,6 +42,7 @@ class KafkaClient:
             "enable.auto.commit": "false",
             # Any other value would skip messages without a word.
             "auto.offset.reset": "error",
+            "enable.partition.eof": "true",
             "isolation.level": "read_committed",
             "allow.auto.create.topics": "false",
         }
@@ -61,6 +64,7 @@ class KafkaClient:
                 f"The topic {self._config.topic} was made again: its id was {min(known)}, and is {topic_id}. "
                 "Have DMS reload the tables, and use a new source for the new topic."
             )
+        self._at_end = set()
         self._topic_id, self._partitions, self._looked = topic_id, count, time.monotonic()
         places = []
         for number in range(count):
@@ -84,14 +88,22 @@ class KafkaClient:
         return f"{self._topic_id}/{partition}"
 
     def poll(self, seconds: float, most: int) -> Polled:
+        from confluent_kafka import KafkaError
+
         if time.monotonic() - self._looked > GROWTH_SECONDS:
             self._look_for_growth()
         found = []
         for message in self._answer(lambda: self._consumer.consume(most, timeout=seconds)):
             if (error := message.error()) is not None:
-                self._refuse(error)
+                if error.code() != KafkaError._PARTITION_EOF:
+                    self._refuse(error)
+                self._at_end.add(message.partition())
+                continue
             found.append(Message(self._shard(message.partition()), str(message.offset()), message.value()))
         return Polled(found)
+
+    def is_current(self) -> bool:
+        return self._consumer is not None and len(self._at_end) == self._partitions
 
     def _look_for_growth(self) -> None:
         topic_id, count = self._described()

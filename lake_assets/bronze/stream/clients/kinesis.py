@@ -35,6 +35,7 @@ class _Shard:
     iterator: str | None = None
     drained: bool = False
     next_request: float = field(default=0.0)
+    is_current: bool = False
 
 
 class KinesisClient:
@@ -116,6 +117,7 @@ class KinesisClient:
         if answer is None:
             shard.iterator = None if self._expired else shard.iterator
             return []
+        shard.is_current = shard.is_current or not answer.get("MillisBehindLatest", 0)
         shard.iterator = answer.get("NextShardIterator")
         shard.drained = shard.iterator is None
         records = answer["Records"]
@@ -124,6 +126,11 @@ class KinesisClient:
         return [
             Message(self._full(shard.name), record["SequenceNumber"], record["Data"]) for record in records
         ]
+
+    def is_current(self) -> bool:
+        return bool(self._shards) and all(
+            shard.drained or shard.is_current for shard in self._shards.values()
+        )
 
     _expired = False
 

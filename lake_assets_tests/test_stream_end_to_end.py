@@ -1,0 +1,108 @@
+"""From a topic of Kafka to silver, by the commands of a user.
+
+Here: one lake, a process that lands, and `sync`. Not here: histories by chance (`silver/test_stream_histories.py`).
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from pyspark.sql import SparkSession
+
+from lake_assets.config import LakeConfig
+from lake_assets.config.config_file import load_lake
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.helpers.files.dms_messages import message
+from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
+from lake_assets_tests.helpers.processes.child import environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TABLE = {
+    "columns": {
+        "id": "long not null",
+        "v": "string",
+        "price": "decimal(38, 10)",
+        "paid": "boolean",
+        "born": "timestamp",
+    },
+    "primary_key": ["id"],
+    "full_load_complete": "immediately",
+}
+
+
+def stream_lake(folder: Path, address: str, topic: str) -> Path:
+    source = {
+        "location": "landed",
+        "stream": {
+            "kafka": {"bootstrap_servers": address, "topic": topic},
+            "engine": "mysql",
+            "interval": "200ms",
+        },
+        "dms": {
+            "include_transaction_details": True,
+            "include_null_and_empty": True,
+            "before_image_settings": {"enable_before_image": True},
+        },
+        "tables": {"public.items": TABLE},
+    }
+    return command_lake(folder, sources={"shop": source})
+
+
+def rows(folder: Path) -> dict[int, tuple[object, ...]]:
+    lake = load_lake(folder / "lake.yaml")
+    found = open_catalog(lake.catalog).load_table("silver_shop.items").scan().to_arrow().to_pylist()
+    return {row["id"]: (row["v"], str(row["price"]), row["paid"], str(row["born"])) for row in found}
+
+
+def landed(lake: LakeConfig) -> int:
+    """The rows of all files in the log."""
+    files = open_catalog(lake.catalog).load_table("lake_ops.bronze_files").scan().to_arrow()
+    return sum(rows or 0 for rows in files["rows"].to_pylist())
+
+
+def test_from_a_topic_to_silver(spark: SparkSession, tmp_path: Path, kafka: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic("shop", 3)])["shop"].result()
+    producer = Producer({"bootstrap.servers": kafka})
+    folder = stream_lake(tmp_path, kafka, "shop")
+    exact = {"id": 1, "v": "", "price": 0, "paid": "t", "born": "2026-03-01T10:00:00.123456Z"}
+    first = message("load", exact).replace(b'"price": 0', b'"price": 12345678901234567890.1234567891')
+    producer.produce("shop", first, partition=0)
+    producer.produce("shop", message("load", {**exact, "id": 2, "v": None, "price": 2}), partition=1)
+    producer.flush()
+    assert call(folder, "validate") == 0
+    assert call(folder, "sync") == 0
+    assert rows(folder) == {
+        1: ("", "12345678901234567890.1234567891", True, "2026-03-01 10:00:00.123456"),
+        2: (None, "2.0000000000", True, "2026-03-01 10:00:00.123456"),
+    }
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), "stream"]
+    reader = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        # The later change arrives first.
+        producer.produce(
+            "shop", message("update", {"id": 3, "v": "moved"}, before={"id": 2}, transaction=9), partition=2
+        )
+        producer.produce(
+            "shop", message("update", {"id": 2, "v": "before"}, before={}, transaction=7), partition=0
+        )
+        producer.produce("shop", message("delete", {"id": 1}, transaction=8), partition=1)
+        producer.flush()
+        lake = load_lake(folder / "lake.yaml")
+        end = time.monotonic() + 60
+        while landed(lake) < 5:
+            assert time.monotonic() < end, "nothing has landed"
+            time.sleep(0.2)
+    finally:
+        reader.send_signal(signal.SIGINT)
+        _, printed = reader.communicate(timeout=30)
+    assert "shop: " in printed
+    assert reader.returncode == 0, printed
+    assert call(folder, "sync") == 0
+    assert rows(folder) == {3: ("moved", "2.0000000000", True, "2026-03-01 10:00:00.123456")}
+    assert call(folder, "status") == 0
