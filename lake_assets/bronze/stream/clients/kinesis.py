@@ -117,10 +117,11 @@ class KinesisClient:
         if answer is None:
             shard.iterator = None if self._expired else shard.iterator
             return []
-        shard.is_current = shard.is_current or not answer.get("MillisBehindLatest", 0)
         shard.iterator = answer.get("NextShardIterator")
         shard.drained = shard.iterator is None
         records = answer["Records"]
+        # An empty answer alone does not show it: Kinesis skips stretches without records.
+        shard.is_current |= not records and not answer.get("MillisBehindLatest", 0)
         if records:
             shard.through = records[-1]["SequenceNumber"]
         return [

@@ -1,0 +1,182 @@
+"""Kinesis: each message lands once, also while shards are split and merged, by several readers."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.stream_positions import parse_ranges
+from lake_assets.bronze.stream.clients import StreamFault, StreamLost
+from lake_assets.bronze.stream.clients import kinesis as kinesis_module
+from lake_assets.bronze.stream.clients.kinesis import KinesisClient
+from lake_assets.bronze.stream.landing import Landing
+from lake_assets.config import KinesisConfig
+from lake_assets.storage.aws_client import Aws
+from lake_assets.storage.local_store import LocalStore
+from lake_assets_tests.bronze.stream.test_landing import Shop
+from lake_assets_tests.helpers.files.dms_messages import message
+from lake_assets_tests.helpers.servers.kinesis import kinesis_client, kinesis_server
+from lake_assets_tests.helpers.servers.s3 import ACCESS
+
+_names = count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with kinesis_server() as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinesis_module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(kinesis_module, "RESHARD_SECONDS", 0.2)
+
+
+class Stream:
+    """A stream with DMS's messages, and a source that reads it."""
+
+    def __init__(self, server: str, folder: Path, open_catalog: Callable[[], Catalog]) -> None:
+        self.name, self.aws = f"stream-{next(_names)}", kinesis_client(server)
+        self.config = KinesisConfig(name=self.name, endpoint=server, **ACCESS)
+        self.shop, self.sent = Shop(folder, open_catalog), 0
+        self.create(2)
+
+    def create(self, shards: int) -> None:
+        self.aws.create_stream(StreamName=self.name, ShardCount=shards)
+
+    def send(self, number: int) -> None:
+        records = []
+        for _ in range(number):
+            self.sent += 1
+            value = message("insert", {"id": self.sent}, transaction=self.sent)
+            records.append({"Data": value, "PartitionKey": str(self.sent)})
+        if records:
+            self.aws.put_records(StreamName=self.name, Records=records)
+
+    def open_shards(self) -> list[dict[str, Any]]:
+        found = self.aws.list_shards(StreamName=self.name)["Shards"]
+        still = [shard for shard in found if "EndingSequenceNumber" not in shard["SequenceNumberRange"]]
+        return sorted(still, key=lambda shard: int(shard["HashKeyRange"]["StartingHashKey"]))
+
+    def split(self, place: int) -> None:
+        shard = self.open_shards()[place]
+        begin, end = (int(shard["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
+        middle = str((begin + end) // 2)
+        self.aws.split_shard(StreamName=self.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=middle)
+
+    def merge(self, place: int) -> None:
+        one, other = self.open_shards()[place : place + 2]
+        names = {"ShardToMerge": one["ShardId"], "AdjacentShardToMerge": other["ShardId"]}
+        self.aws.merge_shards(StreamName=self.name, **names)
+
+    def reader(self) -> Landing:
+        log = FileLog(self.shop.open_catalog())
+        client = KinesisClient(self.config, Aws())
+        return Landing("shop", self.shop.source, LocalStore(self.shop.folder), log, client)
+
+    def ids(self) -> list[int]:
+        return sorted(int(id_) for _, id_ in self.shop.all_rows())
+
+
+@pytest.fixture
+def stream(server: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> Stream:
+    return Stream(server, tmp_path, open_catalog)
+
+
+def test_shards_are_split_and_merged_while_two_readers_land(stream: Stream) -> None:
+    random, readers = Random(1), [stream.reader(), stream.reader()]
+    for step in range(24):
+        stream.send(random.randint(0, 12))
+        if step % 6 == 2:
+            stream.split(random.randrange(len(stream.open_shards())))
+        if step % 6 == 5:
+            stream.merge(random.randrange(len(stream.open_shards()) - 1))
+        place = random.randrange(2)
+        if random.random() < 0.2:
+            readers[place] = stream.reader()
+        readers[place].land(0.1)
+    last = stream.reader()
+    for _ in range(20):
+        last.land(0.3)
+    assert stream.ids() == [*range(1, stream.sent + 1)]
+    records = stream.shop.log.records("shop")
+    drained = [
+        shard
+        for file in records
+        if file.ranges is not None
+        for shard, read in parse_ranges(file.ranges).items()
+        if read.drained
+    ]
+    assert (
+        len(drained)
+        == len({*drained})
+        == len(stream.aws.list_shards(StreamName=stream.name)["Shards"]) - len(stream.open_shards())
+    ), "each closed shard was read to its end, once"
+
+
+def test_a_child_waits_for_its_parent(stream: Stream) -> None:
+    stream.send(30)
+    stream.split(0)
+    stream.send(30)
+    client = KinesisClient(stream.config, Aws())
+    client.seek({})
+    seen: list[str] = []
+    while not client.is_current():
+        seen += [found.shard.partition("/")[2] for found in client.poll(0.1, 7).messages]
+    (parent,) = {shard["ParentShardId"] for shard in stream.open_shards() if "ParentShardId" in shard}
+    children = [n for n, shard in enumerate(seen) if shard not in (parent, "shardId-000000000001")]
+    assert children
+    assert max(n for n, shard in enumerate(seen) if shard == parent) < min(children)
+    assert len(seen) == 60
+
+
+@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ExpiredIteratorException"])
+def test_kinesis_puts_off_a_reader(stream: Stream, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    stream.send(20)
+    asked: list[str] = []
+    real = Aws.client
+
+    class Refusing:
+        def __init__(self, client: Any) -> None:
+            self._client = client
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._client, name)
+
+        def get_records(self, **request: Any) -> Any:
+            asked.append(request["ShardIterator"])
+            if len(asked) % 3:
+                raise ClientError({"Error": {"Code": code, "Message": "later"}}, "GetRecords")
+            return self._client.get_records(**request)
+
+    monkeypatch.setattr(Aws, "client", lambda self, *given, **named: Refusing(real(self, *given, **named)))
+    reader = stream.reader()
+    for _ in range(20):
+        reader.land(0.1)
+    assert stream.ids() == [*range(1, 21)]
+
+
+def test_a_stream_that_was_made_again(stream: Stream) -> None:
+    stream.send(5)
+    reader = stream.reader()
+    reader.land(0.1)
+    reader.land(0.1)
+    stream.aws.delete_stream(StreamName=stream.name)
+    time.sleep(1.1)  # the time of its creation, in seconds, is what differs
+    stream.create(2)
+    with pytest.raises(StreamLost, match="was made again"):
+        stream.reader().land(0.1)
+
+
+def test_no_stream(server: str) -> None:
+    client = KinesisClient(KinesisConfig(name="none", endpoint=server, **ACCESS), Aws())
+    with pytest.raises(StreamFault, match="The stream none cannot be read"):
+        client.seek({})
