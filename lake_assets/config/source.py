@@ -173,7 +173,7 @@ class SourceConfig(Model):
         yield from stream_mistakes(self.stream, self.dms, has_keys=keyed)
         if self.stream is None:
             return
-        for name in ("ignore_case", "notifications"):
+        for name in ("ignore_case", "notifications", "consistent_cut"):
             if getattr(self, name):
                 yield (name,), "is of a source with files, and this one has a stream: remove it"
         for name, table in self.tables.items():

@@ -24,7 +24,6 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.log.admission import new_records
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.log_record import (
@@ -33,6 +32,8 @@ from lake_assets.bronze.log.log_record import (
     NewFile,
     Owner,
     above,
+    apart,
+    in_tables,
     of_nobody,
     to_arrow,
 )
@@ -273,7 +274,7 @@ class FileLog:
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
-            same = [file for file in _apart(files) if self._view.known(file.source).holds(file)]
+            same = [file for file in apart(files) if self._view.known(file.source).holds(file)]
             return [
                 replace(
                     file,
@@ -345,40 +346,6 @@ class FileLog:
             return table
 
         return _reading(read)
-
-
-def in_tables(records: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """The records as tables see them: those of one transaction file, which the log has for each name in it, are one
-    record for a table with `folders`, at the last of their offsets."""
-    found: dict[object, LoggedFile] = {}
-    for record in records:
-        place = record.entry
-        if record.format == TRANSACTIONS:
-            place = record.source, record.qualified_table, place
-        before = found.pop(place, None)
-        found[place] = record if before is None else _with_share(record, before)
-    return list(found.values())
-
-
-def _with_share(record: LoggedFile, before: LoggedFile) -> LoggedFile:
-    counts = (before.rows, record.rows)
-    times = [at for at in (before.first_commit_ts, record.first_commit_ts) if at is not None]
-    return replace(
-        record,
-        partitions=tuple(sorted(before.names | record.names)),
-        rows=None if None in counts else sum(count for count in counts if count is not None),
-        first_commit_ts=min(times, default=None),
-        irregular=record.irregular or before.irregular,
-        epoch=max(before.epoch, record.epoch),
-    )
-
-
-def _apart(files: Iterable[LoggedFile]) -> Iterator[LoggedFile]:
-    """The records to log for records that `in_tables` has put together; the first of them counts all rows."""
-    for file in files:
-        for place, name in enumerate(file.partitions or (file.table,)):
-            own = () if name == file.table else (name,)
-            yield replace(file, partitions=own, rows=0 if place else file.rows)
 
 
 def _competing() -> Retrying:

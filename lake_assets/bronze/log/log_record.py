@@ -4,7 +4,7 @@ Here: the two record types, the log's Iceberg schema, and the conversion between
 (`log_view.py`), writing (`file_log.py`), deciding (`admission.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from operator import itemgetter
@@ -237,3 +237,37 @@ def from_arrow(table: pa.Table, owner: Owner = of_nobody) -> Iterator[LoggedFile
         record = LoggedFile(**dict(zip(_FIELDS, row, strict=True)))
         own = owner(record.source, TableName(record.schema, record.table))
         yield record if own is None else replace(record, table=own.table, partitions=(record.table,))
+
+
+def in_tables(records: Iterable[LoggedFile]) -> list[LoggedFile]:
+    """The records as tables see them: those of one transaction file, which the log has for each name in it, are one
+    record for a table with `folders`, at the last of their offsets."""
+    found: dict[object, LoggedFile] = {}
+    for record in records:
+        place = record.entry
+        if record.format == TRANSACTIONS:
+            place = record.source, record.qualified_table, place
+        before = found.pop(place, None)
+        found[place] = record if before is None else _with_share(record, before)
+    return list(found.values())
+
+
+def _with_share(record: LoggedFile, before: LoggedFile) -> LoggedFile:
+    counts = (before.rows, record.rows)
+    times = [at for at in (before.first_commit_ts, record.first_commit_ts) if at is not None]
+    return replace(
+        record,
+        partitions=tuple(sorted(before.names | record.names)),
+        rows=None if None in counts else sum(count for count in counts if count is not None),
+        first_commit_ts=min(times, default=None),
+        irregular=record.irregular or before.irregular,
+        epoch=max(before.epoch, record.epoch),
+    )
+
+
+def apart(files: Iterable[LoggedFile]) -> Iterator[LoggedFile]:
+    """The records to log for records that `in_tables` has put together; the first of them counts all rows."""
+    for file in files:
+        for place, name in enumerate(file.partitions or (file.table,)):
+            own = () if name == file.table else (name,)
+            yield replace(file, partitions=own, rows=0 if place else file.rows)

@@ -290,8 +290,6 @@ def unlogged_parts(
 ) -> list[str]:
     """The full-load files in the folders of a table's `parts` whose present version is not in `logged`, the records
     read so far. Raises StoreError."""
-    if source.stream is not None:
-        return []
     folders, known = TableFolders(source), Known.of(logged)
     epoch = max(part.epoch for part in parts)
     prefixes = {folder.prefix for part in parts if (folder := folder_of(part.key))}
@@ -320,8 +318,6 @@ def _is_stamped(file: LoggedFile, source: SourceConfig) -> bool:
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
     """Whether the bucket has files of the source's tables whose present version is not in the log. Raises
     StoreError."""
-    if source.stream is not None:
-        return False
     folders, known = TableFolders(source), Known.of(log.records(source_name))
     listed = {obj.key: obj for obj in store.list()}
     absent = known.newest.keys() - listed.keys()

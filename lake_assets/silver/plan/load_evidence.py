@@ -49,7 +49,8 @@ def _bucket_gate(
 ) -> str | None:
     source, store = runtime.lake.sources[target.source], runtime.store(target.source)
     try:
-        found = unlogged_parts(source, store, parts, logged)
+        # Files of a stream are logged as they are written.
+        found = [] if source.stream is not None else unlogged_parts(source, store, parts, logged)
     except StoreError as error:
         return f"full load of {many(len(parts), 'file')}: {error}"
     return f"full load of {many(len(parts), 'file')}: {found[0]} is yet to be logged" if found else None
