@@ -61,7 +61,7 @@ class Topic:
 
     def landed(self, reader: Landing) -> list[int]:
         """The ids after the reader has landed what there is."""
-        while reader.land(3.0).messages:
+        while reader.land(1.5).messages:
             pass
         return sorted(int(id_) for _, id_ in self.shop.all_rows())
 
