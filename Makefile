@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint clean
+.PHONY: help install demo demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -38,6 +38,9 @@ $(JARS): $(INSTALLED)
 
 demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 	.venv/bin/lake-assets demo run
+
+demo-stream: $(JARS)  ## the same source through Kafka, whose broker starts here: history, live changes, latency
+	.venv/bin/lake-assets demo stream
 
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed

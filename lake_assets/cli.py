@@ -20,6 +20,7 @@ from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.options import AsJson, Table, lake_to_show, print_json
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.demo_cli import demo, generate_history
+from lake_assets.commands.run.demo_stream_cli import stream as demo_stream
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
 from lake_assets.commands.run.stream_cli import stream
@@ -40,6 +41,7 @@ app = typer.Typer(
     help="A lakehouse from AWS DMS files.",
 )
 app.add_typer(demo, name="demo")
+demo.command(name="stream")(demo_stream)
 app.add_typer(new, name="new")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")

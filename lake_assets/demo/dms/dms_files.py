@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from lake_assets.demo.dms.dms_csv import encode_csv, encode_lines, row_writer
 from lake_assets.demo.dms.dms_layout import DmsLayout, FileContent
+from lake_assets.demo.dms.dms_messages import encode_messages
 from lake_assets.demo.dms.dms_parquet import encode_parquet
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.source.bike_schema import SCHEMA, TABLES, Column
@@ -51,6 +52,8 @@ def encode_file(content: FileContent, settings: DmsWriterSettings) -> bytes:
     """A file's bytes; the same content always gives the same bytes."""
     if settings.data_format == "parquet":
         return encode_parquet(content, settings)
+    if settings.data_format == "messages":
+        return encode_messages(content, settings)
     return _compressed(encode_csv(content, settings), settings)
 
 

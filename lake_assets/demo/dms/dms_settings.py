@@ -16,7 +16,8 @@ class DmsWriterSettings:
     Raises ValueError for a combination that no DMS task could have.
     """
 
-    data_format: Literal["csv", "parquet"] = "csv"
+    data_format: Literal["csv", "parquet", "messages"] = "csv"
+    """`messages`: no files, but the lines that `demo/stream/` sends to a stream."""
     compression: Literal["gzip", "none"] = "none"
     """CSV under gzip gets the ending `.csv.gz`; Parquet compresses its pages and keeps `.parquet`."""
     add_column_name: bool = True
@@ -40,7 +41,7 @@ class DmsWriterSettings:
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("data_format", ("csv", "parquet")),
+            ("data_format", ("csv", "parquet", "messages")),
             ("compression", ("gzip", "none")),
             ("before_image", ("key_change", "always")),
             ("delete_image", ("key", "full")),

@@ -81,12 +81,18 @@ class S3Storage:
 
 
 def open_storage(location: str | Path, *, endpoint_url: str | None = None) -> ObjectStorage:
-    """Storage at a local folder or `s3://bucket/prefix`.
+    """Storage at a local folder or `s3://bucket/prefix`; or a topic of Kafka, `kafka://host:port/topic`, which gets
+    the rows as messages.
 
     Without `endpoint_url` boto3 takes AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, if set. Raises ValueError for another
     scheme or an `s3://` address without a bucket.
     """
     text = str(location)
+    if text.startswith("kafka://"):
+        # Here, because its client is an extra.
+        from lake_assets.demo.dms.topic import TopicStorage
+
+        return TopicStorage(text.removeprefix("kafka://"))
     if not text.startswith("s3://"):
         if "://" in text:
             raise ValueError(f"location {text!r} is neither a folder nor s3://bucket/prefix")

@@ -4,14 +4,20 @@ Here: partitions, offsets, and what is gone. Not here: positions (`bronze/log/st
 them, so there is no consumer group, and nothing is committed to Kafka.
 """
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from lake_assets.bronze.log.stream_positions import Ranges
 from lake_assets.bronze.stream.clients.client import Message, Polled, StreamFault, StreamLost
 from lake_assets.config import KafkaConfig
 
+AT_ONCE = 1_000
+"""Messages that are taken from the client's queue at a time."""
+MOST_BYTES = 64 << 20
+"""Bytes of one poll, about: a message may have ten megabytes."""
 GROWTH_SECONDS = 30.0
 """Seconds between two looks for new partitions."""
 ANSWER_SECONDS = 10.0
@@ -28,14 +34,14 @@ class KafkaClient:
         self._topic_id = ""
         self._partitions = 0
         self._looked = 0.0
+        self._next: dict[int, int] = {}
+        """By partition, the offset to read next; a partition without one is read from its beginning."""
         self._at_end: set[int] = set()
         """The partitions of which everything was read, once or more."""
-        self._read: Ranges = {}
 
     def seek(self, read: Ranges) -> None:
         from confluent_kafka import Consumer
 
-        self._read = read
         settings = self._settings() | {
             # Required, and used by nothing: partitions are assigned, and no offset is committed.
             "group.id": "lake_assets",
@@ -48,6 +54,13 @@ class KafkaClient:
         }
         self.close()
         self._consumer = self._answer(lambda: Consumer(settings, logger=_silent()))
+        self._topic_id, self._partitions = self._described()
+        known = {shard.rpartition("/")[0] for shard in read}
+        if known and self._topic_id not in known:
+            raise self._made_again(min(known))
+        numbers = {int(shard.rpartition("/")[2]): r.through for shard, r in read.items()}
+        self._next = {number: int(through) + 1 for number, through in numbers.items() if through is not None}
+        self._at_end = set()
         self._assign()
 
     def _settings(self) -> dict[str, Any]:
@@ -57,21 +70,16 @@ class KafkaClient:
     def _assign(self) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-        topic_id, count = self._described()
-        known = {shard.rpartition("/")[0] for shard in self._read}
-        if known and topic_id not in known:
-            raise StreamLost(
-                f"The topic {self._config.topic} was made again: its id was {min(known)}, and is {topic_id}. "
-                "Have DMS reload the tables, and use a new source for the new topic."
-            )
-        self._at_end = set()
-        self._topic_id, self._partitions, self._looked = topic_id, count, time.monotonic()
-        places = []
-        for number in range(count):
-            read = self._read.get(self._shard(number))
-            offset = OFFSET_BEGINNING if read is None or read.through is None else int(read.through) + 1
-            places.append(TopicPartition(self._config.topic, number, offset))
+        self._looked = time.monotonic()
+        numbers = range(self._partitions)
+        places = [TopicPartition(self._config.topic, n, self._next.get(n, OFFSET_BEGINNING)) for n in numbers]
         self._answer(lambda: self._consumer.assign(places))
+
+    def _made_again(self, before: str) -> StreamLost:
+        return StreamLost(
+            f"The topic {self._config.topic} was made again: its id was {before}, and is {self._topic_id}. Have DMS "
+            "reload the tables, and use a new source for the new topic."
+        )
 
     def _described(self) -> tuple[str, int]:
         from confluent_kafka import TopicCollection
@@ -88,29 +96,48 @@ class KafkaClient:
         return f"{self._topic_id}/{partition}"
 
     def poll(self, seconds: float, most: int) -> Polled:
-        from confluent_kafka import KafkaError
-
         if time.monotonic() - self._looked > GROWTH_SECONDS:
             self._look_for_growth()
-        found = []
-        for message in self._answer(lambda: self._consumer.consume(most, timeout=seconds)):
-            if (error := message.error()) is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
-                    self._refuse(error)
-                self._at_end.add(message.partition())
-                continue
-            found.append(Message(self._shard(message.partition()), str(message.offset()), message.value()))
+        found: list[Message] = []
+        size, end = 0, time.monotonic() + seconds
+        while len(found) < most and size < MOST_BYTES:
+            left = max(0.0, end - time.monotonic())
+            number = min(AT_ONCE, most - len(found))
+            taken = self._messages(self._answer(partial(self._consumer.consume, number, timeout=left)))
+            found += taken
+            size += sum(len(message.value or b"") for message in taken)
+            if not left:
+                break
         return Polled(found)
+
+    def _messages(self, consumed: Sequence[Any]) -> list[Message]:
+        from confluent_kafka import KafkaError
+
+        found = []
+        for message in consumed:
+            if (error := message.error()) is None:
+                self._next[message.partition()] = message.offset() + 1
+                shard = f"{self._topic_id}/{message.partition()}"
+                found.append(Message(shard, str(message.offset()), message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._at_end.add(message.partition())
+            else:
+                self._refuse(error)
+        return found
 
     def is_current(self) -> bool:
         return self._consumer is not None and len(self._at_end) == self._partitions
 
     def _look_for_growth(self) -> None:
-        topic_id, count = self._described()
-        self._looked = time.monotonic()
-        if (topic_id, count) != (self._topic_id, self._partitions):
-            # The caller reads on from the log's positions, in all partitions that there are now.
-            raise Regrown(f"The topic {self._config.topic} has other partitions than before.")
+        before = self._topic_id
+        self._topic_id, count = self._described()
+        if self._topic_id != before:
+            raise self._made_again(before)
+        if count == self._partitions:
+            self._looked = time.monotonic()
+        else:
+            self._partitions = count
+            self._assign()
 
     def _refuse(self, error: Any) -> None:
         from confluent_kafka import KafkaError
@@ -139,13 +166,7 @@ class KafkaClient:
             consumer.close()
 
 
-class Regrown(StreamFault):
-    """The topic has further partitions."""
-
-
-def _silent() -> Any:
-    import logging
-
+def _silent() -> logging.Logger:
     found = logging.getLogger("lake_assets.librdkafka")
     found.setLevel(logging.CRITICAL)
     return found

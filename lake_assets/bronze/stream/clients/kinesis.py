@@ -58,6 +58,16 @@ class KinesisClient:
             )
         self._shards = {}
         self._look()
+        gone = [
+            shard
+            for shard, r in read.items()
+            if not r.drained and shard.partition("/")[2] not in self._shards
+        ]
+        if gone:
+            raise StreamLost(
+                f"The stream {self._config.name} has no shard {min(gone)} any more, which was not read to its end: its "
+                "retention has passed. Have DMS reload the tables."
+            )
         for shard in self._shards.values():
             if (found := read.get(self._full(shard.name))) is not None:
                 shard.through, shard.drained = found.through, found.drained

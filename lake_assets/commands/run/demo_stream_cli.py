@@ -1,0 +1,93 @@
+"""`lake-assets demo stream`: the company's changes through a topic of Kafka, live, and compared at the end.
+
+Here: the command, and its live part. Not here: the source (`demo/stream_demo.py`).
+"""
+
+import shutil
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lake_assets.commands.run.demo_cli import Changes, Days, Seed, err, out
+from lake_assets.commands.run.sync_cli import run_sync
+from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.demo.stream_demo import StreamDemo
+    from lake_assets.lake import Lake
+
+QUIET_SECONDS = 5.0
+"""So long after the last change, nothing is under way any more."""
+
+
+def stream(
+    context: typer.Context,
+    changes: Changes = 20_000,
+    days: Days = 1,
+    seed: Seed = 1,
+    seconds: Annotated[float, typer.Option(help="How long the live part takes.")] = 60.0,
+    rate: Annotated[float, typer.Option(help="Changes a second of the live part.")] = 50.0,
+) -> None:
+    """Send the source through a topic of Kafka, whose broker starts here: a history, then live changes. Compare silver
+    with the source, and print how long changes took."""
+    from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.commands.setup.dagster_files import place
+    from lake_assets.commands.setup.folder import local_folder
+    from lake_assets.commands.show.latency import latency
+    from lake_assets.commands.show.show import show_comparison, show_latency
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.demo import demo_commands as demonstration
+    from lake_assets.demo.stream.kafka_broker import kafka_broker
+    from lake_assets.demo.stream_demo import new_stream_demo
+    from lake_assets.lake import open_lake
+    from lake_assets.spark.session import check_spark
+
+    config = load_lake(context.obj)
+    check_spark(config)
+    folder = local_folder(config, context.obj) / "stream"
+    shutil.rmtree(folder, ignore_errors=True)
+    with kafka_broker(folder / "kafka") as broker:
+        found = new_stream_demo(folder, broker, context.obj)
+        place(folder)
+        with ProgressBar(err) as bar:
+            bar.begin("history", changes)
+            found.send_history(
+                changes=changes, days=days, seed=seed, progress=lambda done, asked: bar.at("history", done)
+            )
+        code = run_sync(found.config, None, None, True, layers=True)
+        began = datetime.now(UTC)
+        out.print(f"Live for {seconds:.0f} s, {rate:.0f} changes a second.")
+        lake = open_lake(load_lake(found.config))
+        rounds = _live(lake, found, seconds, rate)
+        comparisons = demonstration.compare(lake, demonstration.demo_source(lake.config))
+        show_comparison(out, comparisons)
+        out.print(f"{many(rounds, 'round')} of the continuous run:")
+        show_latency(out, latency(lake, since=began))
+    raise typer.Exit(code if all(table.equal for table in comparisons) else 1)
+
+
+def _live(lake: "Lake", source: "StreamDemo", seconds: float, rate: float) -> int:
+    """The source goes on in real time, with a continuous run beside it. Returns the number of rounds."""
+    from lake_assets.demo.demo_commands import SOURCE
+    from lake_assets.demo.feed import run_feed
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.runs.continuous_run import Continuous
+
+    options = {"rate": rate, "flush_seconds": 0.2, "duration": seconds}
+    feed = threading.Thread(target=run_feed, args=(source.topic, source.database), kwargs=options)
+    rounds = 0
+    with dagster_instance(source.folder) as instance:
+        run = Continuous(lake.runtime, SOURCE, lake.targets, lake.marts, instance)
+        feed.start()
+        quiet_since = time.monotonic()
+        while feed.is_alive() or time.monotonic() - quiet_since < QUIET_SECONDS:
+            done = run.round(0.5)
+            rounds += 1
+            if done.files or done.batches or done.marts or done.under_way:
+                quiet_since = time.monotonic()
+        run.finish()
+        run.close()
+    return rounds
