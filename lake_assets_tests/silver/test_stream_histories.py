@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.rounds import stream_arrivals
-from lake_assets_tests.helpers.files.dms_messages import MemoryStream, message
+from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, message
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE, RandomSource
 
@@ -86,3 +86,24 @@ def test_silver_is_the_source(
     bench.apply()
     rows = [{name: row[name] for name in COLUMNS} for row in source.rows.values()]
     assert bench.rows() == bench.as_silver(TABLE, rows)
+
+
+def test_odd_texts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In inserts, and in updates that leave everything else as it is."""
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "mysql", ["id"])
+    rows = [{"id": number, "v": text, "part": text, "n": number} for number, text in enumerate(ODD)]
+    changed = [{"id": row["id"], "v": "before" + str(row["v"])} for row in rows]
+    inserts = [message("insert", row, table=TABLE, transaction=n) for n, row in enumerate(rows, start=1)]
+    updates = [
+        message("update", row, before={}, table=TABLE, transaction=n)
+        for n, row in enumerate(changed, start=100)
+    ]
+    stream.put("a", *inserts)
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, rows)
+    stream.put("a", *updates)
+    bench.apply()
+    expected = [row | change for row, change in zip(rows, changed, strict=True)]
+    assert bench.rows() == bench.as_silver(TABLE, expected)

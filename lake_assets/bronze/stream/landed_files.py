@@ -9,8 +9,7 @@ rows of another set of columns land in a file of their own; an update or a delet
 columns that its table had last.
 """
 
-import csv
-import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,9 +20,11 @@ from lake_assets.bronze.stream.messages import Change, Unreadable, Values
 from lake_assets.config import LANDED, SourceConfig, StreamConfig, TableConfig, table_text
 
 NULL, ABSENT = LANDED.csv_null_value, LANDED.csv_no_sup_value or ""
-_LEADING = (LANDED.operation_column, LANDED.timestamp_column_name, LANDED.change_sequence_column)
+_LEADING = (LANDED.operation_column, LANDED.timestamp_column_name or "", LANDED.change_sequence_column or "")
 _UNZONED = ("timestamp", "date")
 """Types whose values have no zone. DMS writes a Z behind them all the same."""
+
+_SPECIAL = re.compile(r'[",\r\n]')
 
 Names = tuple[str, ...]
 
@@ -115,13 +116,9 @@ class Files:
     def text(self, file: LandedFile) -> str:
         """The file's text."""
         types = self._types(file.table)
-        written = io.StringIO()
-        writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(
-            (*_LEADING, *file.columns, *(f"{LANDED.before_image_prefix}{name}" for name in file.before))
-        )
-        writer.writerows(self._fields(file, row, types) for row in file.rows)
-        return written.getvalue()
+        names = (*_LEADING, *file.columns, *(f"{LANDED.before_image_prefix}{name}" for name in file.before))
+        lines = [names, *(self._fields(file, row, types) for row in file.rows)]
+        return "".join(f"{','.join(map(_quoted, line))}\n" for line in lines)
 
     def _fields(self, file: LandedFile, row: Row, types: Mapping[str, str]) -> Sequence[str]:
         change = row.change
@@ -150,3 +147,8 @@ class Files:
         if config is None:
             return {}
         return {config.renamed_from.get(c.name, c.name): c.type for c in config.columns}
+
+
+def _quoted(text: str) -> str:
+    """The field. Python's own writer leaves a carriage return without quotes."""
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from lake_assets.bronze.log.stream_positions import parse_ranges
 from lake_assets.bronze.stream.landing import CARRIER, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
-from lake_assets_tests.helpers.files.dms_messages import MemoryStream, control, message
+from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, control, message
 from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 TABLE = {
@@ -56,7 +57,7 @@ class Shop:
 
     def rows(self, file: LoggedFile) -> list[dict[str, str]]:
         text = gzip.decompress((self.folder / file.key).read_bytes()).decode()
-        return list(csv.DictReader(text.splitlines(keepends=True)))
+        return list(csv.DictReader(io.StringIO(text, newline="")))
 
     def all_rows(self) -> list[tuple[str, str]]:
         """Sequence and id of each row of each file in the log."""
@@ -116,6 +117,21 @@ def test_rows_of_other_columns_are_in_another_file(shop: Shop) -> None:
     assert [file.columns for file in files] == [(*leading, *old), (*leading, *new)]
     assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1", "1"], ["2", "2"]]
     assert shop.rows(files[1])[1]["more"] == "$dms.absent"
+
+
+def test_odd_texts_stay_as_they_are(shop: Shop) -> None:
+    values = [message("insert", {"v": text, "id": n}, transaction=n + 1) for n, text in enumerate(ODD)]
+    shop.stream.put("a", *values)
+    (file,) = shop.reader().land(0).logged
+    assert file.rows == len(ODD)
+    assert file.irregular is not None
+    assert [row["v"] for row in shop.rows(file)] == ODD
+
+
+def test_a_mark_of_the_lake_is_no_value(shop: Shop) -> None:
+    shop.stream.put("a", message("insert", {"id": 1, "v": "$dms.absent"}, transaction=1))
+    landed = shop.reader().land(0)
+    assert [fault.reason for fault in landed.faults] == ["the value of its v is one of the lake's own marks"]
 
 
 def test_what_is_no_row_is_kept_whole(shop: Shop) -> None:

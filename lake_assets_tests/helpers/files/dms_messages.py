@@ -16,6 +16,12 @@ from lake_assets.bronze.stream.clients import Message, Polled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
+ODD = [
+    *("\r", "a\r", "\r\n", "a\nb", '"', '""', ","),
+    *("\ufeff", "\x00", "a\x00b", "\\", "\u2028", " x ", "NULL", "'", "\x1a"),
+]
+"""Texts that a reader of CSV may take for something else."""
+
 
 def message(
     operation: str,
