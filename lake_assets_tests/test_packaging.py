@@ -249,6 +249,7 @@ def test_help_names_every_target(clone):
     assert named == {
         "install",
         "demo",
+        "demo-stream",
         "dev",
         "docs",
         "test",

@@ -59,7 +59,7 @@ def stream(
             )
         code = run_sync(found.config, None, None, True, layers=True)
         began = datetime.now(UTC)
-        out.print(f"Live for {seconds:.0f} s, {rate:.0f} changes a second.")
+        out.print(f"Live for {seconds:.0f} s, at a rate of {rate:.0f}/s.")
         lake = open_lake(load_lake(found.config))
         rounds = _live(lake, found, seconds, rate)
         comparisons = demonstration.compare(lake, demonstration.demo_source(lake.config))
