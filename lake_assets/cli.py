@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 
 from lake_assets.commands.board.board_cli import board, report
+from lake_assets.commands.demo.demo_cli import demo, generate_history
+from lake_assets.commands.demo.demo_stream_cli import stream as demo_stream
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.options import AsJson, Table, lake_to_show, print_json
 from lake_assets.commands.run.backfill_cli import backfill
-from lake_assets.commands.run.demo_cli import demo, generate_history
-from lake_assets.commands.run.demo_stream_cli import stream as demo_stream
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
 from lake_assets.commands.run.stream_cli import stream

@@ -263,7 +263,9 @@ def has_operation_in_cdc(dms: DmsSettings) -> bool:
 
 def stream_mistakes(stream: StreamConfig | None, dms: DmsSettings, *, has_keys: bool) -> Iterator[Mistake]:
     """The endpoint settings that a source cannot have. `has_keys`: whether a table finds its rows by a key."""
-    given = dms.model_fields_set
+    # Also of a configuration that was written with all of its settings.
+    defaults = DmsSettings()
+    given = {name for name in DmsSettings.model_fields if getattr(dms, name) != getattr(defaults, name)}
     if stream is None:
         for name in sorted(given & STREAM_SETTINGS):
             yield ("dms", name), "is a setting of an endpoint for Kinesis or Kafka: remove it, or add stream"

@@ -1,7 +1,7 @@
 """`lake-assets demo`: generates the bike-sharing source and compares the lake with it.
 
 Here: where the demonstration keeps its source database, generating a history, comparing. Not here: the simulator
-(`lake_assets.demo`), printing (`commands/run/demo_cli.py`).
+(`lake_assets.demo`), printing (`commands/demo/demo_cli.py`).
 """
 
 from collections.abc import Callable

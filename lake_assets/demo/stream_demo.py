@@ -1,6 +1,6 @@
 """The demonstration with a stream as its source: its lake.yaml, and a history that is sent to a topic of Kafka.
 
-Not here: the live part and printing (`commands/run/demo_stream_cli.py`), the broker (`stream/kafka_broker.py`).
+Not here: the live part and printing (`commands/demo/demo_stream_cli.py`), the broker (`commands/demo/kafka_broker.py`).
 """
 
 from collections.abc import Callable

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import lake_assets.demo
 
-ALLOWED = {"boto3", "pyarrow", "pyiceberg"}
-OF_THE_LAKE = {"demo_commands.py", "marts"}
+ALLOWED = {"boto3", "confluent_kafka", "pyarrow", "pyiceberg"}
+OF_THE_LAKE = {"demo_commands.py", "marts", "stream_demo.py"}
 
 
 def test_imports_nothing_of_the_lake():

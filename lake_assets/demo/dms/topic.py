@@ -1,7 +1,7 @@
 """A topic of Kafka in the place of a bucket: what would be a file is sent as messages.
 
 Here: DMS's metadata, keys of messages. Not here: the values (`dms_messages.py`), the broker
-(`demo/stream/kafka_broker.py`).
+(`commands/demo/kafka_broker.py`).
 """
 
 import json

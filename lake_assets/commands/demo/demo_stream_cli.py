@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.commands.run.demo_cli import Changes, Days, Seed, err, out
+from lake_assets.commands.demo.demo_cli import Changes, Days, Seed, err, out
 from lake_assets.commands.run.sync_cli import run_sync
 from lake_assets.words import many
 
@@ -33,6 +33,7 @@ def stream(
 ) -> None:
     """Send the source through a topic of Kafka, whose broker starts here: a history, then live changes. Compare silver
     with the source, and print how long changes took."""
+    from lake_assets.commands.demo.kafka_broker import kafka_broker
     from lake_assets.commands.run.progress import ProgressBar
     from lake_assets.commands.setup.dagster_files import place
     from lake_assets.commands.setup.folder import local_folder
@@ -40,7 +41,6 @@ def stream(
     from lake_assets.commands.show.show import show_comparison, show_latency
     from lake_assets.config.config_file import load_lake
     from lake_assets.demo import demo_commands as demonstration
-    from lake_assets.demo.stream.kafka_broker import kafka_broker
     from lake_assets.demo.stream_demo import new_stream_demo
     from lake_assets.lake import open_lake
     from lake_assets.spark.session import check_spark

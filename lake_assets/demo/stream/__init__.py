@@ -1,1 +1,0 @@
-"""The demonstration's source behind a stream."""
