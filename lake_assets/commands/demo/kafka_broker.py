@@ -3,6 +3,7 @@
 Here: fetching the jars once, starting one broker, and its end. Not here: topics, messages.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -31,15 +32,15 @@ def fetched_jars(cache: Path | None = None) -> Path:
     home = (cache or Path.home() / ".cache" / "lake_assets") / f"kafka-{VERSION}"
     if not (jars := home / "jars").exists():
         check_java()
-        new = home.with_suffix(".new")
-        shutil.rmtree(new, ignore_errors=True)
-        done = subprocess.run(
-            [sys.executable, "-c", _FETCH, PACKAGES, str(new)], capture_output=True, text=True, check=False
-        )
+        # Another process may fetch them at the same time: the first one's are taken.
+        new = home.with_suffix(f".{os.getpid()}")
+        command = [sys.executable, "-c", _FETCH, PACKAGES, str(new)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise PreflightError(f"Kafka's jars cannot be fetched: {done.stderr.strip().splitlines()[-1]}")
-        shutil.rmtree(home, ignore_errors=True)
-        new.rename(home)
+        with contextlib.suppress(OSError):
+            new.rename(home)
+        shutil.rmtree(new, ignore_errors=True)
     return jars
 
 

@@ -61,8 +61,10 @@ class Topic:
 
     def landed(self, reader: Landing) -> list[int]:
         """The ids after the reader has landed what there is."""
-        while reader.land(1.5).messages:
-            pass
+        quiet = 0
+        while quiet < 3:
+            # The client needs a moment after partitions are assigned.
+            quiet = 0 if reader.land(1.5).messages else quiet + 1
         return sorted(int(id_) for _, id_ in self.shop.all_rows())
 
 
