@@ -3,6 +3,7 @@ source."""
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.rounds import stream_arrivals
-from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, message
+from lake_assets_tests.helpers.files.dms_messages import NOON, ODD, MemoryStream, control, message
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE, RandomSource
 
@@ -107,3 +108,28 @@ def test_odd_texts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
     bench.apply()
     expected = [row | change for row, change in zip(rows, changed, strict=True)]
     assert bench.rows() == bench.as_silver(TABLE, expected)
+
+
+def test_a_reload(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DMS drops the table, creates it, and sends its rows again: what the second load does not have is gone."""
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "postgresql", ["id"])
+
+    def rows(*numbers: int, text: str) -> list[dict[str, Any]]:
+        return [{"v": text, "id": number, "part": "x", "n": number} for number in numbers]
+
+    stream.put("a", *(message("load", row, table=TABLE) for row in rows(1, 2, 3, text="first")))
+    later = NOON + timedelta(minutes=10)
+    stream.put("a", message("update", rows(2, text="changed")[0], before={}, table=TABLE, at=later))
+    bench.apply()
+    again = NOON + timedelta(hours=1)
+    second = rows(2, 3, text="second")
+    stream.put("a", control("drop-table", {}, table=TABLE), control("create-table", {}, table=TABLE))
+    stream.put("a", *(message("load", row, table=TABLE, at=again) for row in second))
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, second)
+    last = again + timedelta(minutes=10)
+    stream.put("b", message("delete", {"id": 3}, table=TABLE, at=last))
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, second[:1])

@@ -42,6 +42,12 @@ class Row:
     """When it was committed, or for a full load when DMS built the message; UTC."""
 
     @property
+    def written(self) -> datetime | None:
+        """When DMS wrote the message, UTC."""
+        text = self.change.metadata.timestamp
+        return None if text is None else datetime.fromisoformat(text)
+
+    @property
     def kind(self) -> FileKind:
         return FileKind.LOAD if self.change.is_load else FileKind.CDC
 

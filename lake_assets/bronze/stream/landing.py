@@ -138,9 +138,11 @@ class Landing:
 
     def _written(self, file: LandedFile, now: datetime) -> NewFile:
         content = gzip.compress(self._files.text(file).encode(), compresslevel=1)
-        table, name = TableName.parse(file.table), _name(file.kind, now)
+        # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
+        written = max((row.written for row in file.rows if row.written is not None), default=now)
+        table, name = TableName.parse(file.table), _name(file.kind, written)
         key = f"{table.prefix}{name}.csv.gz"
-        flushed = now if file.kind is FileKind.CDC else None
+        flushed = written if file.kind is FileKind.CDC else None
         data = DataFile(
             key,
             table.schema,
