@@ -1,11 +1,12 @@
 """A real broker of Kafka: each message lands once, whatever happens to partitions and topics."""
 
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from pyiceberg.catalog import Catalog
 
@@ -41,6 +42,18 @@ class Topic:
     def create(self, partitions: int) -> None:
         for done in self.admin.create_topics([NewTopic(self.name, partitions)]).values():
             done.result()
+        end = time.monotonic() + 30
+        while not self._is_known():
+            assert time.monotonic() < end, "the broker does not know the topic"
+            time.sleep(0.1)
+
+    def _is_known(self) -> bool:
+        """Whether the broker describes the topic, which it does a moment after it has created it."""
+        try:
+            self.admin.describe_topics(TopicCollection([self.name]))[self.name].result()
+        except KafkaException:
+            return False
+        return True
 
     def send(self, number: int, *, commit: bool = True) -> None:
         self.producer.begin_transaction()
