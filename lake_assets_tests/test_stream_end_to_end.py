@@ -106,3 +106,4 @@ def test_from_a_topic_to_silver(spark: SparkSession, tmp_path: Path, kafka: str)
     assert call(folder, "sync") == 0
     assert rows(folder) == {3: ("moved", "2.0000000000", True, "2026-03-01 10:00:00.123456")}
     assert call(folder, "status") == 0
+    assert call(folder, "validate") == 0

@@ -44,7 +44,7 @@ class StreamDemo:
         return f"kafka://{self.broker}/{TOPIC}"
 
     def write_config(self, shipped: Path) -> None:
-        """The lake.yaml of the demonstration, with a stream in the place of files."""
+        """The lake.yaml of the demonstration, with a stream in the place of files. `shipped`: the one with files."""
         lake: dict[str, Any] = yaml.safe_load(shipped.read_text(encoding="utf-8"))
         lake["catalog"] |= {"uri": "catalog.db", "warehouse": "warehouse"}
         source = lake["sources"][SOURCE]
@@ -68,10 +68,3 @@ class StreamDemo:
             settings=SETTINGS,
             progress=progress,
         )
-
-
-def new_stream_demo(folder: Path, broker: str, shipped: Path) -> StreamDemo:
-    """A demonstration in the empty folder. `shipped`: the lake.yaml of the demonstration with files."""
-    found = StreamDemo(folder, broker)
-    found.write_config(shipped)
-    return found

@@ -38,11 +38,11 @@ def opened_client(stream: StreamConfig, aws: Aws) -> Client:
 class StreamArrivals:
     """A process's repeated landings of one source, with their reader and past warnings."""
 
-    def __init__(self, runtime: LakeRuntime, source: str, client: Client | None = None) -> None:
+    def __init__(self, runtime: LakeRuntime, source: str) -> None:
         config = runtime.lake.sources[source]
         assert config.stream is not None
         self._runtime, self._source = runtime, source
-        self._client = client or opened_client(config.stream, runtime.aws)
+        self._client = opened_client(config.stream, runtime.aws)
         store, log = runtime.store(source), runtime.file_log
         self._landing = Landing(source, config, store, log, self._client, self._quarantine)
         self._targets = source_targets(source, config)

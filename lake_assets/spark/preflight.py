@@ -32,7 +32,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
     instead of os.environ.
     """
     environ = os.environ if environ is None else environ
-    java, origin = _find_java(environ)
+    java, origin = find_java(environ)
     version = _java_version(java, origin, environ)
     if java_feature(version) not in SUPPORTED_JAVA:
         raise PreflightError(
@@ -75,8 +75,8 @@ def free_port(*preferred: int) -> int:
     raise PreflightError("This machine has no free port.")
 
 
-def _find_java(environ: Mapping[str, str]) -> tuple[Path, str]:
-    """The program, and a phrase with where it was found."""
+def find_java(environ: Mapping[str, str]) -> tuple[Path, str]:
+    """The program, and a phrase with where it was found. Raises PreflightError without one."""
     if home := environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK) or not java.is_file():

@@ -39,7 +39,7 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """Read access to one location. Every method may raise StoreError."""
+    """Access to one location. Every method may raise StoreError."""
 
     @property
     def location(self) -> str: ...

@@ -15,15 +15,11 @@ from urllib.parse import unquote_plus
 from lake_assets.config import DmsSettings, table_text
 from lake_assets.local_times import instants
 
-# Behind the name of a file that a stream's messages landed in: two readers may land at the same time.
-_LANDED = r"(-[0-9a-f]{12})?"
 _EXTENSION = r"\.(?P<format>csv|parquet|jsonl?)(?P<gzip>\.gz)?"
 # A segment of a parallel load without its own folder, as from MongoDB, has the segment in the file name.
-_LOAD = re.compile(rf"(SEGMENT[0-9]+_)?LOAD[0-9A-F]{{8}}{_LANDED}{_EXTENSION}")
+_LOAD = re.compile(rf"(SEGMENT[0-9]+_)?LOAD[0-9A-F]{{8}}{_EXTENSION}")
 # The DMS guide's example ("Using Amazon S3 as a target") has 10 digits after the dash, every real file 9.
-_CDC = re.compile(
-    rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_LANDED}{_EXTENSION}"
-)
+_CDC = re.compile(rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_EXTENSION}")
 _TRANSACTIONS = re.compile(
     r"CDC_TXN-(?P<day>[0-9]{8})(?P<clock>[0-9]{6})(?P<fraction>[0-9]{3})\.(?P<format>csv)(?P<gzip>\.gz)?"
 )

@@ -212,24 +212,32 @@ class FileLog:
         if not new:
             return []
 
-        def propose() -> list[LoggedFile]:
-            view = self._view
-            return new_records(
-                new,
-                view.known(source),
-                view.of(source),
-                source=source,
-                head=view.head,
-                based_on=seen,
-                now=self._clock().astimezone(UTC),
-                listed=listed,
-                absent=absent,
-            )
-
         with self._lock:
             # Read before the retries: what a competing process logs from now on was not in the listing.
             seen = self.head() if based_on is None else based_on
-            return self._append(propose)
+            return self._append(lambda: self._records_of(source, new, seen, listed, absent))
+
+    def _records_of(
+        self,
+        source: str,
+        new: Sequence[NewFile],
+        based_on: int,
+        listed: Collection[str] | None = None,
+        absent: Collection[str] = (),
+    ) -> list[LoggedFile]:
+        """The records of new files above the view's head."""
+        view = self._view
+        return new_records(
+            new,
+            view.known(source),
+            view.of(source),
+            source=source,
+            head=view.head,
+            based_on=based_on,
+            now=self._clock().astimezone(UTC),
+            listed=listed,
+            absent=absent,
+        )
 
     def read(self, source: str) -> dict[str, Read]:
         """By shard of the source's stream, what the newest landing has read of it."""
@@ -242,18 +250,9 @@ class FileLog:
         landed messages of one of its shards since: then nothing was logged. Otherwise as `append`."""
 
         def propose() -> list[LoggedFile]:
-            view = self._view
-            if (shard := overtaken(ranges, view.known(source).read)) is not None:
+            if (shard := overtaken(ranges, self._view.known(source).read)) is not None:
                 raise Overtaken(source, shard)
-            first, *others = new_records(
-                new,
-                view.known(source),
-                view.of(source),
-                source=source,
-                head=view.head,
-                based_on=view.head,
-                now=self._clock().astimezone(UTC),
-            )
+            first, *others = self._records_of(source, new, self._view.head)
             return [replace(first, ranges=ranges_text(ranges)), *others]
 
         with self._lock:

@@ -70,13 +70,21 @@ def _of_commit(metadata: Metadata, record: int) -> str:
 def commit_time(metadata: Metadata) -> datetime | None:
     """When the transaction was committed, UTC; None if the record does not say it. Raises Unreadable if it is no
     time."""
-    text = metadata.commit_timestamp
+    return _time("commit-timestamp", metadata.commit_timestamp)
+
+
+def built_time(metadata: Metadata) -> datetime | None:
+    """When DMS built the message; otherwise as `commit_time`."""
+    return _time("timestamp", metadata.timestamp)
+
+
+def _time(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Unreadable(f"its commit-timestamp is {text!r}, which is no time") from error
+        raise Unreadable(f"its {name} is {text!r}, which is no time") from error
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.stream.change_order import change_sequence, commit_time, time_of
+from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
 from lake_assets.bronze.stream.messages import Change, Unreadable, Values
 from lake_assets.config import LANDED, SourceConfig, StreamConfig, TableConfig, table_text
 
@@ -40,12 +40,8 @@ class Row:
     """The change sequence; empty for a full load."""
     at: datetime | None
     """When it was committed, or for a full load when DMS built the message; UTC."""
-
-    @property
-    def written(self) -> datetime | None:
-        """When DMS wrote the message, UTC."""
-        text = self.change.metadata.timestamp
-        return None if text is None else datetime.fromisoformat(text)
+    built: datetime | None
+    """When DMS built the message, UTC."""
 
     @property
     def kind(self) -> FileKind:
@@ -64,25 +60,28 @@ class LandedFile:
 
 
 def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
-    """The change as a row. Raises Unreadable if it has no order, or a value that a file cannot show."""
+    """The change as a row. Raises Unreadable if it has no order, a time that is none, or a value that a file cannot
+    show."""
     table = table_text(change.metadata.schema_name, change.metadata.table_name)
     for values in (change.values, change.before):
         if marked := sorted(name for name, value in values.items() if value in (NULL, ABSENT)):
             raise Unreadable(f"the value of its {marked[0]} is one of the lake's own marks")
+    built = built_time(change.metadata)
     if change.is_load:
-        built = change.metadata.timestamp
-        return Row(table, change, "", None if built is None else datetime.fromisoformat(built))
+        return Row(table, change, "", built, built)
     own = source.dms.change_sequence_column
     sequence = change_sequence(stream.engine, own, change)
     at = commit_time(change.metadata)
-    return Row(table, change, sequence, time_of(sequence) if at is None and own is not None else at)
+    if at is None and own is not None:
+        at = time_of(sequence)
+    return Row(table, change, sequence, at, built)
 
 
 class Files:
     """Puts rows into files. Keeps the columns that each table had last, from one landing to the next."""
 
-    def __init__(self, source: SourceConfig, stream: StreamConfig) -> None:
-        self._source, self._stream = source, stream
+    def __init__(self, source: SourceConfig) -> None:
+        self._source = source
         self._columns: dict[str, Names] = {}
 
     def of(self, rows: Iterable[Row]) -> list[LandedFile]:
@@ -99,7 +98,7 @@ class Files:
 
     def _names(self, row: Row) -> Names:
         own = tuple(name for name in row.change.values if name != self._sequence_column)
-        last = self._columns.get(row.table) or self._declared(row.table)
+        last = self._columns.get(row.table) or tuple(self._types(row.table))
         shows_all = row.change.operation == "I" and self._source.dms.include_null_and_empty
         if shows_all or not last:
             names = own
@@ -112,12 +111,6 @@ class Files:
     @property
     def _sequence_column(self) -> str | None:
         return self._source.dms.change_sequence_column
-
-    def _declared(self, table: str) -> Names:
-        config = self._source.tables.get(table)
-        if config is None:
-            return ()
-        return tuple(config.renamed_from.get(column.name, column.name) for column in config.columns)
 
     def text(self, file: LandedFile) -> str:
         """The file's text."""
@@ -149,6 +142,7 @@ class Files:
         return text
 
     def _types(self, table: str) -> dict[str, str]:
+        """By the source's name of each declared column, its type."""
         config: TableConfig | None = self._source.tables.get(table)
         if config is None:
             return {}

@@ -78,7 +78,7 @@ class Landing:
         self._name, self._source, self._stream = name, source, source.stream
         self._store, self._log, self._client = store, log, client
         self._hold = hold
-        self._files = Files(source, source.stream)
+        self._files = Files(source)
         self._read: dict[str, Read] | None = None
 
     def land(self, seconds: float) -> Landed:
@@ -139,10 +139,10 @@ class Landing:
     def _written(self, file: LandedFile, now: datetime) -> NewFile:
         content = gzip.compress(self._files.text(file).encode(), compresslevel=1)
         # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
-        written = max((row.written for row in file.rows if row.written is not None), default=now)
-        table, name = TableName.parse(file.table), _name(file.kind, written)
+        built = max((row.built for row in file.rows if row.built is not None), default=now)
+        table, name = TableName.parse(file.table), _name(file.kind, built)
         key = f"{table.prefix}{name}.csv.gz"
-        flushed = written if file.kind is FileKind.CDC else None
+        flushed = built if file.kind is FileKind.CDC else None
         data = DataFile(
             key,
             table.schema,

@@ -41,7 +41,7 @@ def stream(
     from lake_assets.commands.show.show import show_comparison, show_latency
     from lake_assets.config.config_file import load_lake
     from lake_assets.demo import demo_commands as demonstration
-    from lake_assets.demo.stream_demo import new_stream_demo
+    from lake_assets.demo.stream_demo import StreamDemo
     from lake_assets.lake import open_lake
     from lake_assets.spark.session import check_spark
 
@@ -50,7 +50,8 @@ def stream(
     folder = local_folder(config, context.obj) / "stream"
     shutil.rmtree(folder, ignore_errors=True)
     with kafka_broker(folder / "kafka") as broker:
-        found = new_stream_demo(folder, broker, context.obj)
+        found = StreamDemo(folder, broker)
+        found.write_config(context.obj)
         place(folder)
         with ProgressBar(err) as bar:
             bar.begin("history", changes)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lake_assets.spark.preflight import PreflightError, check_java, free_port
+from lake_assets.bronze.stream.clients.kafka import silent_logger
+from lake_assets.spark.preflight import PreflightError, check_java, find_java, free_port
 
 VERSION = "4.2.2"
 PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.slf4j:slf4j-nop:1.7.36"
@@ -26,10 +27,10 @@ _FETCH = (
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
-def fetched_jars(cache: Path | None = None) -> Path:
+def fetched_jars() -> Path:
     """The folder with the broker's jars; the first call downloads them as Spark downloads its own. Raises
     PreflightError."""
-    home = (cache or Path.home() / ".cache" / "lake_assets") / f"kafka-{VERSION}"
+    home = Path.home() / ".cache" / "lake_assets" / f"kafka-{VERSION}"
     if not (jars := home / "jars").exists():
         check_java()
         # Another process may fetch them at the same time: the first one's are taken.
@@ -45,9 +46,9 @@ def fetched_jars(cache: Path | None = None) -> Path:
 
 
 @contextmanager
-def kafka_broker(folder: Path, cache: Path | None = None) -> Iterator[str]:
+def kafka_broker(folder: Path) -> Iterator[str]:
     """The address of a broker that runs inside of the block, with its log in the folder. Raises PreflightError."""
-    jars, port, controller = fetched_jars(cache), free_port(), free_port()
+    jars, port, controller = fetched_jars(), free_port(), free_port()
     folder.mkdir(parents=True, exist_ok=True)
     settings = {
         "process.roles": "broker,controller",
@@ -65,7 +66,7 @@ def kafka_broker(folder: Path, cache: Path | None = None) -> Iterator[str]:
     }
     properties = folder / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
-    java = ["java", *_OPTIONS, "-cp", f"{jars}/*{os.pathsep}{_scala()}"]
+    java = [str(find_java(os.environ)[0]), *_OPTIONS, "-cp", f"{jars}/*{os.pathsep}{_scala()}"]
     tool = [*java, "kafka.tools.StorageTool"]
     identity = subprocess.run(
         [*tool, "random-uuid"], capture_output=True, text=True, check=True
@@ -89,14 +90,10 @@ def _scala() -> Path:
 
 
 def _wait(address: str, broker: "subprocess.Popen[bytes]", folder: Path) -> None:
-    import logging
-
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    silent = logging.getLogger("lake_assets.librdkafka")
-    silent.setLevel(logging.CRITICAL)
-    admin = AdminClient({"bootstrap.servers": address}, logger=silent)
+    admin = AdminClient({"bootstrap.servers": address}, logger=silent_logger())
     end = time.monotonic() + START_SECONDS
     while broker.poll() is None and time.monotonic() < end:
         try:

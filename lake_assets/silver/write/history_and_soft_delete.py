@@ -27,7 +27,7 @@ from lake_assets.silver.changes.key_moves import followed_keys, with_destination
 from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.past import scd2_versions as history
 from lake_assets.silver.changes.past import soft_delete
-from lake_assets.silver.changes.past.partial_images import with_whole_images
+from lake_assets.silver.changes.past.partial_images import lacks_columns, with_whole_images
 from lake_assets.silver.changes.past.timeline import (
     BEFORE_ALL,
     change_timeline,
@@ -40,7 +40,7 @@ from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
-from lake_assets.silver.table.change_events import EARLIER, OWN, commit_of, key_columns
+from lake_assets.silver.table.change_events import EARLIER, OWN, key_columns
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -50,7 +50,7 @@ from lake_assets.silver.write.commit import (
     delete_rows,
     write_all,
 )
-from lake_assets.silver.write.current.late_batch import members_again
+from lake_assets.silver.write.current.late_batch import may_be_in_load, members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
 from lake_assets.spark.sql import Sql, quoted
 
@@ -76,7 +76,9 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     versions, followed = _Versions(context, begun), 0
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
-    if begun_before or reader.recomputes_keys or versions.may_be_in_load(own, seen.min_sequence):
+    # If the full load may have the values that updates lack, a batch before may have taken its row for another one.
+    in_load = may_be_in_load(context, seen.min_sequence) and not own.filter(lacks_columns()).isEmpty()
+    if begun_before or reader.recomputes_keys or in_load:
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
@@ -212,14 +214,6 @@ class _Versions:
     def overlap_end(self) -> str:
         """Changes up to this time may have been committed while the full load ran."""
         return overlap_end(self._context.members, self._context.position)
-
-    def may_be_in_load(self, own: DataFrame, since: str) -> bool:
-        """Whether the full load may have the values that updates of the batch lack, or may not have a row that they
-        change: a batch before may have taken the row for another one. `own`: the batch's events; `since`: its first
-        sequence."""
-        if not self._context.target.may_be_partial or commit_of(since) > self.overlap_end:
-            return False
-        return not own.filter(~F.col("_tombstone") & (F.size("_unsupplied") > 0)).isEmpty()
 
     @property
     def observed(self) -> list[Observed]:

@@ -196,6 +196,7 @@ class Bucket:
         self.objects, self.after_listing, self.left_out = {}, None, {}
 
     def write(self, key, content):
+        """Discovery reads."""
         raise NotImplementedError
 
     def put(self, key, etag, minute):

@@ -128,6 +128,15 @@ def test_odd_texts_stay_as_they_are(shop: Shop) -> None:
     assert [row["v"] for row in shop.rows(file)] == ODD
 
 
+@pytest.mark.parametrize("operation", ["load", "insert"])
+def test_a_time_that_is_none_stops_no_landing(shop: Shop, operation: str) -> None:
+    good = message(operation, {"id": 1}, transaction=1)
+    shop.stream.put("a", message(operation, {"id": 2}, transaction=2, timestamp="soon"), good)
+    landed = shop.reader().land(0)
+    assert [fault.reason for fault in landed.faults] == ["its timestamp is 'soon', which is no time"]
+    assert [id_ for _, id_ in shop.all_rows()] == ["1"]
+
+
 def test_a_mark_of_the_lake_is_no_value(shop: Shop) -> None:
     shop.stream.put("a", message("insert", {"id": 1, "v": "$dms.absent"}, transaction=1))
     landed = shop.reader().land(0)

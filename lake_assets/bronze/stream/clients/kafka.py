@@ -53,7 +53,7 @@ class KafkaClient:
             "allow.auto.create.topics": "false",
         }
         self.close()
-        self._consumer = self._answer(lambda: Consumer(settings, logger=_silent()))
+        self._consumer = self._answer(lambda: Consumer(settings, logger=silent_logger()))
         self._topic_id, self._partitions = self._described()
         known = {shard.rpartition("/")[0] for shard in read}
         if known and self._topic_id not in known:
@@ -85,15 +85,12 @@ class KafkaClient:
         from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient(self._settings(), logger=_silent())
+        admin = AdminClient(self._settings(), logger=silent_logger())
         topics = TopicCollection([self._config.topic])
         found = self._answer(
             lambda: admin.describe_topics(topics, request_timeout=ANSWER_SECONDS)[self._config.topic].result()
         )
         return str(found.topic_id), len(found.partitions)
-
-    def _shard(self, partition: int) -> str:
-        return f"{self._topic_id}/{partition}"
 
     def poll(self, seconds: float, most: int) -> Polled:
         if time.monotonic() - self._looked > GROWTH_SECONDS:
@@ -166,7 +163,8 @@ class KafkaClient:
             consumer.close()
 
 
-def _silent() -> logging.Logger:
+def silent_logger() -> logging.Logger:
+    """For librdkafka, which prints what its caller learns anyway."""
     found = logging.getLogger("lake_assets.librdkafka")
     found.setLevel(logging.CRITICAL)
     return found

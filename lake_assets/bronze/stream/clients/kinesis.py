@@ -8,7 +8,7 @@ its parents have no message any more, so that changes arrive nearly in order.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.bronze.log.stream_positions import Ranges
@@ -22,9 +22,23 @@ PAUSE_SECONDS = 0.25
 RESHARD_SECONDS = 10.0
 """Seconds between two looks for new shards."""
 MOST_RECORDS = 10_000
-_LATER = frozenset(
-    {"ProvisionedThroughputExceededException", "LimitExceededException", "KMSThrottlingException"}
-)
+
+
+class _Throttled(StreamFault):
+    """Kinesis answers later."""
+
+
+class _Expired(StreamFault):
+    """The iterator was not used for five minutes."""
+
+
+_PUT_OFF = {
+    "ProvisionedThroughputExceededException": _Throttled,
+    "LimitExceededException": _Throttled,
+    "KMSThrottlingException": _Throttled,
+    "ExpiredIteratorException": _Expired,
+}
+"""By the code of an error, what is tried again at the next poll."""
 
 
 @dataclass(slots=True)
@@ -34,7 +48,7 @@ class _Shard:
     through: str | None = None
     iterator: str | None = None
     drained: bool = False
-    next_request: float = field(default=0.0)
+    next_request: float = 0.0
     is_current: bool = False
 
 
@@ -48,7 +62,9 @@ class KinesisClient:
         self._looked = 0.0
 
     def seek(self, read: Ranges) -> None:
-        summary = self._ask("describe_stream_summary")["StreamDescriptionSummary"]
+        summary = self._ask("describe_stream_summary", StreamName=self._config.name)[
+            "StreamDescriptionSummary"
+        ]
         self._created = f"{summary['StreamCreationTimestamp'].timestamp():.0f}"
         known = {shard.partition("/")[0] for shard in read}
         if known and self._created not in known:
@@ -113,19 +129,14 @@ class KinesisClient:
 
     def _records(self, shard: _Shard, most: int) -> list[Message]:
         shard.next_request = time.monotonic() + PAUSE_SECONDS
-        if shard.iterator is None:
-            at = {"ShardIteratorType": "TRIM_HORIZON"}
-            if shard.through is not None:
-                at = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": shard.through}
-            answer = self._ask(
-                "get_shard_iterator", later=True, StreamName=self._config.name, ShardId=shard.name, **at
-            )
-            if answer is None:
-                return []
-            shard.iterator = answer["ShardIterator"]
-        answer = self._ask("get_records", later=True, ShardIterator=shard.iterator, Limit=most)
-        if answer is None:
-            shard.iterator = None if self._expired else shard.iterator
+        try:
+            if shard.iterator is None:
+                shard.iterator = self._iterator(shard)
+            answer = self._ask("get_records", ShardIterator=shard.iterator, Limit=most)
+        except _Expired:
+            shard.iterator = None
+            return []
+        except _Throttled:
             return []
         shard.iterator = answer.get("NextShardIterator")
         shard.drained = shard.iterator is None
@@ -143,21 +154,20 @@ class KinesisClient:
             shard.drained or shard.is_current for shard in self._shards.values()
         )
 
-    _expired = False
+    def _iterator(self, shard: _Shard) -> str:
+        at = {"ShardIteratorType": "TRIM_HORIZON"}
+        if shard.through is not None:
+            at = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": shard.through}
+        answer = self._ask("get_shard_iterator", StreamName=self._config.name, ShardId=shard.name, **at)
+        return str(answer["ShardIterator"])
 
-    def _ask(self, operation: str, *, later: bool = False, **request: Any) -> Any:
-        """The answer. `later`: None where Kinesis throttles, or an iterator has expired."""
-        if operation == "describe_stream_summary":
-            request["StreamName"] = self._config.name
-        self._expired = False
+    def _ask(self, operation: str, **request: Any) -> Any:
+        """The answer."""
         try:
             return getattr(self._aws.client("kinesis", self._config), operation)(**request)
         except aws_errors() as error:
-            code = error_code(error)
-            self._expired = code == "ExpiredIteratorException"
-            if later and (code in _LATER or self._expired):
-                return None
-            raise StreamFault(f"The stream {self._config.name} cannot be read: {error}") from error
+            kind = _PUT_OFF.get(error_code(error) or "", StreamFault)
+            raise kind(f"The stream {self._config.name} cannot be read: {error}") from error
 
     def close(self) -> None:
         self._shards = {}

@@ -41,7 +41,7 @@ def with_whole_images(
     columns. `begins`: when the epoch and the former one began. `overlap_end`: as of `key_moves.settled`. Raises
     TableStopped if former values are not known.
     """
-    names, lacks = key_columns(target.key), ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
+    names, lacks = key_columns(target.key), lacks_columns()
     if timeline.filter(lacks).isEmpty():
         return timeline
     keys = followed_keys(target, timeline, timeline.filter(lacks).select(*names).distinct())
@@ -61,6 +61,11 @@ def with_whole_images(
     both = timeline.join(whole, on=[lacks, *same], how="left").filter(~lacks | F.col(wanted[0]).isNotNull())
     image = F.when(lacks, F.col("_whole")).otherwise(F.col("_image"))
     return checkpointed(both.withColumn("_image", image).drop("_whole", *wanted))
+
+
+def lacks_columns() -> Column:
+    """Whether an event of a timeline is an update that lacks columns."""
+    return ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
 
 
 def _steps(target: Target, events: DataFrame, begins: Collection[datetime], overlap_end: str) -> DataFrame:

@@ -58,7 +58,7 @@ def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, co
     """The states of an in-order batch's keys, with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
     context = reader.context
     with context.watch.stage("replay"):
-        if _may_be_in_load(reader):
+        if may_be_in_load(context, reader.seen.min_sequence):
             # The load may have read a row where this batch moves it to, and a batch before may have taken that for
             # another row.
             basis = Basis(context.members)
@@ -72,11 +72,11 @@ def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, co
         return _with_settled(reader, delta, counts, basis, _rows_at(context, basis))
 
 
-def _may_be_in_load(reader: BatchReader) -> bool:
-    """Whether the full load may have seen changes of the batch, and updates may lack columns, which it then has."""
-    context = reader.context
+def may_be_in_load(context: BatchContext, since: str) -> bool:
+    """Whether the full load may have seen changes of the batch, and updates may lack columns, which it then has.
+    `since`: the batch's first sequence."""
     end = overlap_end(context.members, context.position)
-    return context.target.may_be_partial and commit_of(reader.seen.min_sequence) <= end
+    return context.target.may_be_partial and commit_of(since) <= end
 
 
 def settled_in_load(reader: BatchReader, delta: DataFrame, counts: Counts) -> States:
