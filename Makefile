@@ -42,8 +42,9 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 demo-stream: $(JARS)  ## the same source through Kafka, whose broker starts here: history, live changes, latency
 	.venv/bin/lake-assets demo stream
 
-dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
-	.venv/bin/lake-assets dev --feed
+STREAM ?=
+dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files (STREAM=1: through Kafka)
+	.venv/bin/lake-assets $(if $(STREAM),demo stream --ui,dev --feed)
 
 # Only the tests below this path, and the slowest are printed.
 TESTS ?=

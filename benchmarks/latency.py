@@ -14,7 +14,8 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ import psutil
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import LoadedTables
@@ -75,6 +77,11 @@ class Feed:
     number: int = 0
     seconds: int = 0
 
+    every = 1.0
+    """Seconds between two calls of `second`."""
+    since = "file visible"
+    """From when the times are counted."""
+
     def __post_init__(self) -> None:
         self.rows = [{} for _ in range(self.tables + bool(self.long))]
 
@@ -113,7 +120,18 @@ class Feed:
         hidden = path.with_name(f".{name}")
         hidden.write_text("\n".join(["Op,ts,id,n,seq,BI_id", *lines, ""]), encoding="utf-8")
         hidden.replace(path)
-        self.written[key] = time.monotonic()
+        self.written[key] = time.time()
+
+    def show_stages(self, silver: Sequence[tuple[LoggedFile, float]]) -> None:
+        """Prints what the times consist of."""
+
+    def oldest(self, file: LoggedFile) -> float:
+        """Since when its oldest change has waited, in seconds since the epoch: since the file was visible."""
+        return self.written[file.key]
+
+    def waited(self, file: LoggedFile, readable: float) -> list[float]:
+        """How long the changes of the file took, in seconds."""
+        return [readable - self.written[file.key]]
 
 
 class Timed(Continuous):
@@ -121,22 +139,23 @@ class Timed(Continuous):
 
     maintained = 0
     feed: Feed
-    silver: list[float]
+    silver: list[tuple[LoggedFile, float]]
+    """Files, and when their rows were readable."""
     gold: list[float]
     offsets: dict[str, int]
     shown: float
 
     def _applied(self, result: TableResult, done: Round) -> None:
         table = self._runtime.catalog.load_table(result.target.identifier)
-        readable, now = read_position(table).log_offset, time.monotonic()
+        readable, now = read_position(table).log_offset, time.time()
         for batch in result.batches:
             upto, since = batch.position.log_offset, self.offsets.get(result.target.name, 0)
             assert readable >= upto
             files = self._runtime.file_log.files("bench", result.target.table, after=since, upto=upto)
             if result.target.name != f"t{self.feed.tables}":
-                self.silver += [now - self.feed.written[f.key] for f in files if "LOAD" not in f.key]
+                self.silver += [(file, now) for file in files if "LOAD" not in file.key]
             if result.target.name == "t0" and files:
-                self.shown = min(self.feed.written[file.key] for file in files)
+                self.shown = min(self.feed.oldest(file) for file in files)
             self.offsets[result.target.name] = upto
         super()._applied(result, done)
 
@@ -144,7 +163,11 @@ class Timed(Continuous):
         before = done.marts
         super()._refresh(mart, loaded, done)
         if done.marts > before:
-            self.gold.append(time.monotonic() - self.shown)
+            self.gold.append(time.time() - self.shown)
+
+    def waited(self) -> list[float]:
+        """How long the changes took until they were readable in silver."""
+        return [seconds for file, readable in self.silver for seconds in self.feed.waited(file, readable)]
 
 
 def lake(folder: Path, tables: int, remote: str | None, large: bool = False, partitions: int = 0) -> Lake:
@@ -204,24 +227,26 @@ def memory() -> float:
 def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line each half minute, and the percentiles in the end."""
     remote = None if given.embedded else f"sc://127.0.0.1:{free_port()}"
-    used, feed = (
-        lake(folder, given.tables + bool(given.long), remote, given.large, given.partitions),
-        Feed(folder / "bronze", given.tables, given.keys, given.long),
-    )
-    server = ConnectServer(used.config, folder / "spark") if remote is not None else None
-    if server is not None:
-        server.start()
-    try:
+    with ExitStack() as stack:
+        if given.stream:
+            # Here, because its libraries are an extra.
+            from benchmarks.stream_latency import stream_lake
+
+            used, feed = stack.enter_context(stream_lake(folder, given, remote))
+        else:
+            used = lake(folder, given.tables + bool(given.long), remote, given.large, given.partitions)
+            feed = Feed(folder / "bronze", given.tables, given.keys, given.long)
+        if remote is not None:
+            server = ConnectServer(used.config, folder / "spark")
+            server.start()
+            stack.callback(server.stop)
         measure(used, feed, given.minutes, folder)
-    finally:
-        if server is not None:
-            server.stop()
 
 
 def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     """Applies the feed for these minutes, and prints what `run` says."""
     rounds = Timed(used.runtime, "bench", used.targets, used.marts, dg.DagsterInstance.ephemeral())
-    rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.monotonic()
+    rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.time()
     feed.load()
     for _ in range(WARM_UP):
         feed.second()
@@ -244,7 +269,7 @@ def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
         if time.monotonic() - told > 30:
             told = time.monotonic()
             print(
-                f"{told - began:5.0f} s  file to silver {percentiles(rounds.silver)}  {_state(used, folder)}",
+                f"{told - began:5.0f} s  {feed.since} to silver {percentiles(rounds.waited())}  {_state(used, folder)}",
                 flush=True,
             )
             list(rounds.events())
@@ -254,8 +279,9 @@ def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     _until_idle(rounds)
     print(f"\n{feed.tables} tables of {feed.keys} rows, {minutes:g} minutes, {number} rounds of", end=" ")
     print(f"{seconds / max(number, 1):.2f} s, {rounds.maintained} times a table was maintained")
-    print(f"file visible to silver published  {percentiles(rounds.silver)}")
-    print(f"file visible to mart published    {percentiles(rounds.gold)}")
+    print(f"{feed.since} to silver published  {percentiles(rounds.waited())}")
+    print(f"{feed.since} to mart published    {percentiles(rounds.gold)}")
+    feed.show_stages(rounds.silver)
     print(_state(used, folder))
     for index, expected in enumerate(feed.rows):
         table = used.runtime.catalog.load_table(f"silver_bench.t{index}")
@@ -273,7 +299,7 @@ def _write(feed: Feed, over: threading.Event) -> None:
     due = time.monotonic()
     while not over.is_set():
         feed.second()
-        due += 1
+        due += feed.every
         over.wait(max(0.0, due - time.monotonic()))
 
 
@@ -300,6 +326,9 @@ def main() -> None:
         "--long", type=int, default=0, help="rows of a further table, all of which change every 30 s"
     )
     parser.add_argument("--partitions", type=int, default=0, help="of each table, by its key; 0: none")
+    parser.add_argument(
+        "--stream", action="store_true", help="the changes come through Kafka, and count from their commit"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run(Path(place), given)

@@ -78,6 +78,14 @@ class DemoSource:
     database: Path
 
     @property
+    def output(self) -> str:
+        """Where DMS writes: the source's location, or the topic of its stream."""
+        stream = self.config.stream
+        if stream is None or stream.kafka is None:
+            return self.config.location
+        return f"kafka://{stream.kafka.bootstrap_servers}/{stream.kafka.topic}"
+
+    @property
     def exists(self) -> bool:
         return self.database.exists()
 
@@ -122,7 +130,7 @@ def generate(
     unfinished = source.database.with_name(f".{source.database.name}.unfinished")
     try:
         return generate_history(
-            source.config.location,
+            source.output,
             source.database,
             seed=seed,
             changes=changes,
@@ -140,7 +148,7 @@ def generate(
 def flush_leftovers(source: DemoSource) -> bool:
     """Writes the changes that a killed live feed had committed but not flushed; False if a feed is running."""
     try:
-        run_feed(source.config.location, source.database, duration=0, endpoint_url=source.config.s3.endpoint)
+        run_feed(source.output, source.database, duration=0, endpoint_url=source.config.s3.endpoint)
     except RuntimeError:
         return False
     return True

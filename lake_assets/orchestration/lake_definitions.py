@@ -18,6 +18,7 @@ from lake_assets.orchestration.dagster_private import shows_definitions
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
+from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
 from lake_assets.orchestration.runs.run_retention import retention_sensor
 from lake_assets.orchestration.sensors.alarm_sensor import alarm_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
@@ -87,6 +88,10 @@ def build_definitions(
         for source in lake.config.sources:
             jobs.append(continuous_job(runtime, source, lake.targets, lake.marts, continuous))
             sensors.append(continuous_sensor(runtime, source, jobs[-1]))
+    for source, settings in lake.config.sources.items():
+        if settings.stream is not None:
+            jobs.append(landing_job(runtime, source))
+            sensors.append(landing_sensor(runtime, source, jobs[-1]))
     silver = silver_assets(runtime, lake.targets, progress)
     found = {IO_MANAGER_KEY: _tables(runtime), BRONZE_IO_MANAGER_KEY: _bronze(runtime), **(resources or {})}
     return dg.Definitions(

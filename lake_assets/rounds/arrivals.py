@@ -4,6 +4,7 @@ Here: discovery for one configured source, with the warnings for a user. Not her
 """
 
 import logging
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,9 @@ MOST_WARNINGS = 20
 MOST_REMOVALS = 100_000
 """Limit of the removed keys that a process remembers: S3 sends an event for each key, and a table has vanished with its
 last key."""
+
+LOOK_SECONDS = 0.1
+"""Seconds between two looks for what another process has landed."""
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +98,7 @@ def log_arrivals(
 
 
 class Input(Protocol):
-    """Who has news of a source, and logs it: scans of its bucket, or a reader of its stream."""
+    """Who has news of a source: scans of its bucket, or the landings of another process."""
 
     def scan(self, wait_seconds: float = 0.0) -> Discovery:
         """Logs what is new; waits at most so long for it. Raises StoreError."""
@@ -102,12 +106,27 @@ class Input(Protocol):
 
 
 def opened_input(runtime: LakeRuntime, source: str) -> Input:
-    """The input of a source, for a process that asks it repeatedly."""
-    return (
-        Arrivals(runtime, source)
-        if runtime.lake.sources[source].stream is None
-        else opened_stream(runtime, source)
-    )
+    """The input of a source, for a process that asks it repeatedly. Messages of a stream are landed by a process of
+    their own (`landings.py`): they land while silver is busy, and Kinesis answers few requests a second."""
+    if runtime.lake.sources[source].stream is None:
+        return Arrivals(runtime, source)
+    return Landings(runtime)
+
+
+class Landings:
+    """What another process lands."""
+
+    def __init__(self, runtime: LakeRuntime) -> None:
+        self._runtime = runtime
+        self._head = 0
+
+    def scan(self, wait_seconds: float = 0.0) -> Discovery:
+        """Waits until something was logged since the last call."""
+        end = time.monotonic() + wait_seconds
+        while (head := self._runtime.file_log.head()) == self._head and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        self._head = head
+        return Discovery([], [], {}, 0, 0)
 
 
 def opened_stream(runtime: LakeRuntime, source: str) -> "StreamArrivals":

@@ -43,7 +43,7 @@ def feed(
 
     source = demo_source(load_lake(context.obj))
     run_feed(
-        source.config.location,
+        source.output,
         source.database,
         rate=rate,
         flush_seconds=flush_seconds,

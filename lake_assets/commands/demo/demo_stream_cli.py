@@ -4,9 +4,15 @@ Here: the command, and its live part. Not here: the source (`demo/stream_demo.py
 """
 
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from lake_assets.demo.stream_demo import StreamDemo
     from lake_assets.lake import Lake
 
+FLUSH_SECONDS = 0.2
+"""DMS sends a message within about this time."""
 QUIET_SECONDS = 5.0
 """So long after the last change, nothing is under way any more."""
 
@@ -30,6 +38,10 @@ def stream(
     seed: Seed = 1,
     seconds: Annotated[float, typer.Option(help="How long the live part takes.")] = 60.0,
     rate: Annotated[float, typer.Option(help="Changes a second of the live part.")] = 50.0,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Open Dagster's UI for the live part, until it is stopped.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
 ) -> None:
     """Send the source through a topic of Kafka, whose broker starts here: a history, then live changes. Compare silver
     with the source, and print how long changes took."""
@@ -59,6 +71,8 @@ def stream(
                 changes=changes, days=days, seed=seed, progress=lambda done, asked: bar.at("history", done)
             )
         code = run_sync(found.config, None, None, True, layers=True)
+        if ui:
+            raise typer.Exit(_in_dagster(found.config, port, rate))
         began = datetime.now(UTC)
         out.print(f"Live for {seconds:.0f} s, at a rate of {rate:.0f}/s.")
         lake = open_lake(load_lake(found.config))
@@ -70,17 +84,27 @@ def stream(
     raise typer.Exit(code if all(table.equal for table in comparisons) else 1)
 
 
+def _in_dagster(config: Path, port: int, rate: float) -> int:
+    """Dagster's UI and daemon, with a live feed to the topic, until it is stopped."""
+    from lake_assets.commands.run.dev import dev
+
+    feed = ["demo", "feed", "--rate", str(rate), "--flush-seconds", str(FLUSH_SECONDS)]
+    text = f"Dagster's UI starts on http://localhost:{port}; Ctrl-C stops it, the live feed and the broker."
+    return dev(config, port=port, feed=feed, started=lambda: err.print(text))
+
+
 def _live(lake: "Lake", source: "StreamDemo", seconds: float, rate: float) -> int:
-    """The source goes on in real time, with a continuous run beside it. Returns the number of rounds."""
+    """The source goes on in real time, with a process that lands and a continuous run beside it. Returns the number of
+    rounds."""
     from lake_assets.demo.demo_commands import SOURCE
     from lake_assets.demo.feed import run_feed
     from lake_assets.orchestration.instance import dagster_instance
     from lake_assets.orchestration.runs.continuous_run import Continuous
 
-    options = {"rate": rate, "flush_seconds": 0.2, "duration": seconds}
+    options = {"rate": rate, "flush_seconds": FLUSH_SECONDS, "duration": seconds}
     feed = threading.Thread(target=run_feed, args=(source.topic, source.database), kwargs=options)
     rounds = 0
-    with dagster_instance(source.folder) as instance:
+    with dagster_instance(source.folder) as instance, _lands(source.config):
         run = Continuous(lake.runtime, SOURCE, lake.targets, lake.marts, instance)
         feed.start()
         quiet_since = time.monotonic()
@@ -92,3 +116,16 @@ def _live(lake: "Lake", source: "StreamDemo", seconds: float, rate: float) -> in
         run.finish()
         run.close()
     return rounds
+
+
+@contextmanager
+def _lands(config: Path) -> Iterator[None]:
+    """`lake-assets stream` in a process of its own."""
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(config), "stream"]
+    with (config.parent / "stream.log").open("wb") as log:
+        reader = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            yield
+        finally:
+            reader.send_signal(signal.SIGINT)
+            reader.wait()

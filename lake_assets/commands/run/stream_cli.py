@@ -1,7 +1,7 @@
 """`lake-assets stream`: lands the messages of a source's stream until it is stopped.
 
-Here: the loop of one process, its pauses and its end. Not here: a landing (`bronze/stream/landing.py`). It needs no
-Spark, so that messages land while silver is down: Kinesis keeps them for a day.
+Here: the command and its end. Not here: the landings (`rounds/landings.py`). It needs no Spark, so that messages land
+while silver is down: Kinesis keeps them for a day.
 """
 
 import signal
@@ -14,9 +14,6 @@ import typer
 from lake_assets.commands.show.console import messages
 from lake_assets.words import many
 
-LONGEST_PAUSE = 30.0
-"""Seconds between two attempts while the stream cannot be read."""
-
 
 def stream(
     context: typer.Context,
@@ -28,8 +25,7 @@ def stream(
     do so at once. Exit with 1 if messages that were not read are gone."""
     from lake_assets.bronze.stream.clients import StreamLost
     from lake_assets.commands.run.opening import opened
-    from lake_assets.rounds.arrivals import opened_stream
-    from lake_assets.storage.object_store import StoreError
+    from lake_assets.rounds.landings import land_until
 
     lake, err = opened(context.obj, spark=False), messages()
     streams = sorted(name for name, config in lake.config.sources.items() if config.stream is not None)
@@ -40,23 +36,18 @@ def stream(
         raise typer.BadParameter(f"name a source with a stream: {has}", param_hint="SOURCE")
     ended = threading.Event()
     _end_on_signals(ended)
-    arrivals, pause = opened_stream(lake.runtime, source), 0.0
+
+    def landed(count: int, files: int) -> None:
+        err.print(f"{source}: {many(count, 'message')} in {many(files, 'file')}")
+
+    def warn(sentence: str) -> None:
+        err.print(sentence, highlight=False, markup=False)
+
     try:
-        while not ended.wait(pause):
-            try:
-                found = arrivals.scan(LONGEST_PAUSE)
-            except StreamLost as lost:
-                err.print(str(lost), highlight=False, markup=False)
-                raise typer.Exit(1) from lost
-            except StoreError as error:
-                pause = min(LONGEST_PAUSE, pause * 2 or 1.0)
-                err.print(f"{error} The next attempt is in {pause:.0f} s.", highlight=False, markup=False)
-                continue
-            pause = 0.0
-            if found.logged:
-                err.print(f"{source}: {many(found.listed, 'message')} in {many(len(found.logged), 'file')}")
-    finally:
-        arrivals.close()
+        land_until(ended, lake.runtime, source, warn, landed)
+    except StreamLost as lost:
+        warn(str(lost))
+        raise typer.Exit(1) from lost
 
 
 def _end_on_signals(ended: threading.Event) -> None:

@@ -15,13 +15,9 @@ from lake_assets.orchestration.assets.mart_assets import repository_of
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
-from lake_assets.orchestration.runs.in_flight import unfinished_runs
-from lake_assets.orchestration.runs.retry_wait import starts_retry_wait
+from lake_assets.orchestration.runs.kept_alive import kept_alive, runs_of
 from lake_assets.orchestration.shared.asset_keys import prefixed
-from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
-from lake_assets.orchestration.shared.run_tags import run_tags
-from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
@@ -115,31 +111,8 @@ def _report_events(context: dg.OpExecutionContext, rounds: Continuous) -> int:
 
 
 def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) -> dg.SensorDefinition:
-    """Starts the continuous run of a source unless one is alive; running by default."""
-
-    @dg.sensor(
-        name=prefixed(runtime.lake, f"{source}_stays_current"),
-        job=job,
-        minimum_interval_seconds=1,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Keeps one run of {job.name} alive.",
-        tags={"source": source},
-    )
-    def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        refuse_equal_keys(context, runtime.lake)
-        runs = _unfinished(context.instance, runtime, source)
-        if begun := [run for run, has_begun in runs.items() if has_begun]:
-            return dg.SkipReason(f"run {begun[0][:8]} keeps {source} current")
-        if runs:
-            return dg.SkipReason(
-                f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
-            )
-        wait = starts_retry_wait(context.instance, job.name, Backoff.of(runtime.lake.automation))
-        if wait > 0:
-            return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
-        return dg.RunRequest(tags=run_tags(runtime.lake))
-
-    return stays_current
+    """Keeps the continuous run of a source alive."""
+    return kept_alive(runtime, source, job, f"{source}_stays_current", f"keeps {source} current")
 
 
 def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
@@ -148,10 +121,8 @@ def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iter
     if runtime.lake.automation.continuous is None:
         return []
     return [
-        run for source in sources for run, begun in _unfinished(instance, runtime, source).items() if begun
+        run
+        for source in sources
+        for run, begun in runs_of(instance, runtime, job_name(runtime.lake, source)).items()
+        if begun
     ]
-
-
-def _unfinished(instance: dg.DagsterInstance, runtime: LakeRuntime, source: str) -> dict[str, bool]:
-    timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-    return unfinished_runs(instance, timeout, job_name(runtime.lake, source))

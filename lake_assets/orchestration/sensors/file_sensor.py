@@ -70,12 +70,7 @@ def file_sensor(
                 )
                 request = _request(runtime.lake, source, targets, ready, included, context.repository_def)
                 return dg.SensorResult(run_requests=[request], asset_events=events)
-            location = runtime.store(source).location
-            summary = (
-                _scan_summary(found, location)
-                if found
-                else f"still scanning {location}: {watch.seconds:.0f} s"
-            )
+            summary = _summary(found, watch.seconds, runtime, source)
             return dg.SensorResult(
                 skip_reason=sentence(reasons, f"no file is pending: {summary}"), asset_events=events
             )
@@ -146,6 +141,14 @@ def ready_targets(
 
     plan = plan_round(runtime, targets, seconds_left)
     return list(plan.ready), plan.reasons
+
+
+def _summary(found: Discovery | None, seconds: float, runtime: LakeRuntime, source: str) -> str:
+    """What the scan that has taken so long has found; None: it goes on."""
+    if runtime.lake.sources[source].stream is not None:
+        return "another run lands the messages of the stream"
+    location = runtime.store(source).location
+    return _scan_summary(found, location) if found else f"still scanning {location}: {seconds:.0f} s"
 
 
 def _scan_summary(found: Discovery, location: str) -> str:

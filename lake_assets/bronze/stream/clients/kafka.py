@@ -96,15 +96,16 @@ class KafkaClient:
         if time.monotonic() - self._looked > GROWTH_SECONDS:
             self._look_for_growth()
         found: list[Message] = []
-        size, end = 0, time.monotonic() + seconds
+        size, number = 0, 1
         while len(found) < most and size < MOST_BYTES:
-            left = max(0.0, end - time.monotonic())
-            number = min(AT_ONCE, most - len(found))
-            taken = self._messages(self._answer(partial(self._consumer.consume, number, timeout=left)))
-            found += taken
-            size += sum(len(message.value or b"") for message in taken)
-            if not left:
+            # Waits for one message only, and takes the others that are there.
+            taken = self._answer(partial(self._consumer.consume, number, timeout=0 if found else seconds))
+            if not taken:
                 break
+            for message in self._messages(taken):
+                found.append(message)
+                size += len(message.value or b"")
+            number = min(AT_ONCE, most - len(found))
         return Polled(found)
 
     def _messages(self, consumed: Sequence[Any]) -> list[Message]:
