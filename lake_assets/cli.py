@@ -207,26 +207,28 @@ def status(
     ] = False,
 ) -> None:
     """Show the state, position, pending files, lag, rows and last batch of tables that need attention or have work to
-    do. Exit with 1 if a table fails or has stopped, a scan has failed, or a mart cannot be used. JSON has all
-    tables."""
+    do. Exit with 1 if a table fails or has stopped, a scan has failed, messages of a stream do not land, or a mart
+    cannot be used. JSON has all tables."""
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import status as table_status
-    from lake_assets.commands.show.status import stray_lines
+    from lake_assets.commands.show.status import stray_lines, stream_lines
 
     lake = lake_to_show(context)
     lines, unscanned = table_status(lake), lake.runtime.scan_failures.sentences()
+    streams = stream_lines(lines)
     for text in unscanned:
         err.print(text, highlight=False)
     if as_json:
         print_json(lines)
     else:
         show_status(out, lines, every=every)
-        for text in stray_lines(lines):
+        for text in [*streams, *stray_lines(lines)]:
             err.print(text, highlight=False)
         for line in lines:
             if line.quarantine_note is not None:
                 err.print(line.quarantine_note)
-    raise typer.Exit(1 if lake.broken or unscanned or any(line.is_wrong for line in lines) else 0)
+    is_wrong = lake.broken or unscanned or any(streams.values()) or any(line.is_wrong for line in lines)
+    raise typer.Exit(1 if is_wrong else 0)
 
 
 @app.command()

@@ -16,6 +16,8 @@ from lake_assets.bronze.log.log_record import Owner, of_nobody
 from lake_assets.bronze.quarantine.quarantine_log import Quarantine
 from lake_assets.bronze.scan.scan_failures import ScanFailures
 from lake_assets.bronze.scan.strays import StrayLog
+from lake_assets.bronze.stream.backlog import Backlogs
+from lake_assets.bronze.stream.clients.stream_client import opened_client
 from lake_assets.config import LakeConfig, Strategy, TableName
 from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
@@ -95,6 +97,10 @@ class LakeRuntime:
     @cached_property
     def scan_failures(self) -> ScanFailures:
         return ScanFailures(self.lake, self.findings)
+
+    @cached_property
+    def backlogs(self) -> Backlogs:
+        return Backlogs(self.file_log, lambda stream: opened_client(stream, self.aws))
 
     @cached_property
     def dms_tasks(self) -> TaskReports:

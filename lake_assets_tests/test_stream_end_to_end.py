@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import SparkSession
 
@@ -65,7 +65,9 @@ def landed(lake: LakeConfig) -> int:
     return sum(rows or 0 for rows in files["rows"].to_pylist())
 
 
-def test_from_a_topic_to_silver(spark: SparkSession, tmp_path: Path, kafka: str) -> None:
+def test_from_a_topic_to_silver(
+    spark: SparkSession, tmp_path: Path, kafka: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.create_topics([NewTopic("shop", 3)])["shop"].result()
     producer = Producer({"bootstrap.servers": kafka})
@@ -76,6 +78,8 @@ def test_from_a_topic_to_silver(spark: SparkSession, tmp_path: Path, kafka: str)
     producer.produce("shop", message("load", {**exact, "id": 2, "v": None, "price": 2}), partition=1)
     producer.flush()
     assert call(folder, "validate") == 0
+    assert call(folder, "status") == 0
+    assert "shop: 2 of 3 shards have messages that have not landed" in capsys.readouterr().err
     assert call(folder, "sync") == 0
     assert rows(folder) == {
         1: ("", "12345678901234567890.1234567891", True, "2026-03-01 10:00:00.123456"),
@@ -105,5 +109,20 @@ def test_from_a_topic_to_silver(spark: SparkSession, tmp_path: Path, kafka: str)
     assert reader.returncode == 0, printed
     assert call(folder, "sync") == 0
     assert rows(folder) == {3: ("moved", "2.0000000000", True, "2026-03-01 10:00:00.123456")}
+    capsys.readouterr()
     assert call(folder, "status") == 0
+    assert "shop: everything has landed, of 3 shards" in capsys.readouterr().err
     assert call(folder, "validate") == 0
+    places = [TopicPartition("shop", number, -1) for number in range(3)]
+    producer.produce("shop", message("delete", {"id": 3}, transaction=10), partition=2)
+    producer.flush()
+    for done in admin.delete_records(places).values():
+        done.result()
+    assert call(folder, "status") == 1
+    assert "have expired that had not landed" in capsys.readouterr().err
+    assert call(folder, "stream") == 1
+    assert "its retention has passed" in capsys.readouterr().err
+    assert call(folder, "stream", "--skip-expired") == 0
+    assert "Have DMS reload the tables" in capsys.readouterr().err
+    assert call(folder, "sync") == 0
+    assert call(folder, "status") == 0

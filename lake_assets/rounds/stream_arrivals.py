@@ -10,29 +10,17 @@ from datetime import UTC, datetime
 from lake_assets.bronze.files.keys import UnknownKey
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.scan.discovery import NOT_CONFIGURED, Discovery
-from lake_assets.bronze.stream.clients import Client, Message
+from lake_assets.bronze.stream.clients import Message
+from lake_assets.bronze.stream.clients.stream_client import opened_client
 from lake_assets.bronze.stream.landing import Fault, Landed, Landing
-from lake_assets.config import REDACTED, StreamConfig
+from lake_assets.config import REDACTED
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target, source_targets
-from lake_assets.storage.aws_client import Aws
 from lake_assets.words import many
 
 MOST_WARNINGS = 20
 
 logger = logging.getLogger(__name__)
-
-
-def opened_client(stream: StreamConfig, aws: Aws) -> Client:
-    """The reader of the stream; connects with the first use."""
-    if stream.kafka is not None:
-        from lake_assets.bronze.stream.clients.kafka import KafkaClient
-
-        return KafkaClient(stream.kafka)
-    from lake_assets.bronze.stream.clients.kinesis import KinesisClient
-
-    assert stream.kinesis is not None, "the configuration has one of the two"
-    return KinesisClient(stream.kinesis, aws)
 
 
 class StreamArrivals:
@@ -48,6 +36,11 @@ class StreamArrivals:
         self._targets = source_targets(source, config)
         self._seconds = config.stream.interval.total_seconds()
         self._warned: set[str] = set()
+
+    def skip_expired(self) -> None:
+        """Goes on with the messages that the stream still has. Raises StoreError, and Overtaken if another process has
+        landed meanwhile."""
+        self._landing.skip_expired()
 
     def scan(self, wait_seconds: float = 0.0) -> Discovery:
         """One landing. `wait_seconds`: for the first message, at most the source's interval. Raises StoreError."""

@@ -11,8 +11,11 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.bronze.stream.clients import Polled, StreamFault, StreamLost
+from lake_assets.commands.board.board import content
+from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config import LakeConfig
 from lake_assets.lake import Lake, open_lake
+from lake_assets.orchestration.checks.stream_check import STREAM_LAG, stream_evaluation
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
 from lake_assets.rounds import stream_arrivals
@@ -64,6 +67,7 @@ class Shop:
             LakeConfig.model_validate({"catalog": catalog, "sources": {"shop": source}})
         )
         monkeypatch.setattr(stream_arrivals, "opened_client", self._opened)
+        monkeypatch.setattr("lake_assets.runtime.opened_client", self._opened)
 
     def _opened(self, *_: Any) -> Client:
         client = Client(self.stream, 1000)
@@ -178,3 +182,23 @@ def test_a_source_with_a_stream_has_the_job_and_its_sensor(shop: Shop) -> None:
         context = dg.build_sensor_context(instance=instance, repository_def=definitions.get_repository_def())
         found: Callable[[dg.SensorEvaluationContext], Any] = files
         assert "another run lands the messages" in found(context).skip_reason.skip_message
+
+
+def test_what_does_not_land_fails_a_check_and_is_in_the_status(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0.0)
+    batch = dg.AssetKey(["lake_ops", "shop_batch"])
+    runtime = shop.lake.runtime
+    shop.stream.put("0", sent(1))
+    failed = stream_evaluation(runtime, "shop", batch)
+    assert not failed.passed, "it came months ago"
+    assert "1 of 1 shard has messages that have not landed" in str(failed.metadata["state"].value)
+    (line,) = status(shop.lake)
+    assert (line.stream_is_late, str(line.stream)[:14]) == (True, "1 of 1 shard h")
+    assert "1 of 1 shard has" in content(shop.lake)
+    land_until(shop.ended, runtime, "shop", lambda warning: None)
+    assert stream_evaluation(runtime, "shop", batch).passed
+    assert list(stream_lines(status(shop.lake))) == ["shop: everything has landed, of 1 shard"]
+    checks = build_definitions(shop.lake).get_repository_def().asset_graph.asset_check_keys
+    assert dg.AssetCheckKey(batch, STREAM_LAG) in checks

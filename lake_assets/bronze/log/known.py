@@ -63,7 +63,7 @@ class Known:
         """Adds the next record, in the order of offsets."""
         table = record.stream
         if record.ranges is not None:
-            self.read |= parse_ranges(record.ranges)
+            self.read |= parse_ranges(record.ranges, record.logged_at)
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset

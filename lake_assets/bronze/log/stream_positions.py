@@ -6,7 +6,8 @@ Here: the ranges of one landing, and the positions after all landings. Not here:
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Read:
     messages: int
     drained: bool = False
     """Whether the shard is closed, and has no message any more."""
+    at: datetime | None = field(default=None, compare=False)
+    """When the landing was logged, UTC; None before it is."""
 
 
 Ranges = Mapping[str, Read]
@@ -40,9 +43,12 @@ def ranges_text(ranges: Ranges) -> str:
     )
 
 
-def parse_ranges(text: str) -> dict[str, Read]:
-    """The ranges of a record of the log."""
-    return {shard: Read(*given) for shard, given in json.loads(text).items()}
+def parse_ranges(text: str, at: datetime | None = None) -> dict[str, Read]:
+    """The ranges of a record of the log, which was logged at that time."""
+    return {
+        shard: Read(after, through, messages, drained, at)
+        for shard, (after, through, messages, drained) in json.loads(text).items()
+    }
 
 
 def overtaken(ranges: Ranges, read: Ranges) -> str | None:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, cast
 
 from lake_assets.bronze.files.inspect import inspect_file
@@ -35,6 +35,9 @@ from lake_assets.storage.object_store import ObjectStore
 
 CARRIER = "_stream"
 """The folder of the messages that are no row: control records, and what cannot be read."""
+
+QUIET_FOR = timedelta(hours=6)
+"""Kinesis keeps messages for a day at least."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +84,12 @@ class Landing:
         self._files = Files(source)
         self._read: dict[str, Read] | None = None
 
+    def skip_expired(self) -> None:
+        """Goes on with the messages that the stream still has. Raises as `land`, and Overtaken."""
+        if ranges := self._client.past_expired(self._log.read(self._name)):
+            self._log.land(self._name, [self._carrier([], datetime.now(UTC))], ranges)
+        self._read = None
+
     def land(self, seconds: float) -> Landed:
         """Lands what the stream has; waits at most so long for a message. Raises StreamFault, StreamLost, StoreError,
         and as `FileLog.append`; then nothing is landed, and the next call reads again."""
@@ -90,9 +99,8 @@ class Landing:
             self._read = read
         try:
             polled = self._client.poll(seconds, self._stream.most_messages)
-            if not polled.messages and not polled.drained:
-                return Landed()
-            return self._landed(polled, self._read)
+            ranges = _ranges(polled, self._read) or _quiet(self._read, datetime.now(UTC))
+            return self._landed(polled, self._read, ranges) if ranges else Landed()
         except Overtaken as other:
             logger.info("%s", other)
             self._read = None
@@ -102,7 +110,7 @@ class Landing:
             self._read = None
             raise
 
-    def _landed(self, polled: Polled, read: dict[str, Read]) -> Landed:
+    def _landed(self, polled: Polled, read: dict[str, Read], ranges: dict[str, Read]) -> Landed:
         done, rows, rest = Landed(messages=len(polled.messages)), [], []
         for message in polled.messages:
             try:
@@ -119,7 +127,6 @@ class Landing:
                 done.controls += 1
                 rest.append(_as_json(message, None))
         assert len(rows) + done.controls + len(done.faults) == done.messages, "each message is landed once"
-        ranges = _ranges(polled, read)
         now = datetime.now(UTC)
         new = [self._written(file, now) for file in self._files.of(rows)]
         if done.faults:
@@ -127,7 +134,7 @@ class Landing:
         if rest or not new:
             new.append(self._carrier(rest, now))
         done.logged = self._log.land(self._name, new, ranges)
-        read |= ranges
+        read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
         return done
 
     def _sorted(self, message: Message) -> Row | Control:
@@ -180,6 +187,16 @@ def _ranges(polled: Polled, read: dict[str, Read]) -> dict[str, Read]:
         after = None if before is None else before.through
         found[shard] = Read(after, through.get(shard, after), counts[shard], shard in polled.drained)
     return found
+
+
+def _quiet(read: dict[str, Read], now: datetime) -> dict[str, Read]:
+    """The shards that have had no message for long. The log learns that they were read meanwhile: otherwise nobody
+    knows later whether messages of theirs have expired."""
+    return {
+        shard: Read(one.through, one.through, 0)
+        for shard, one in read.items()
+        if not one.drained and one.at is not None and now - one.at > QUIET_FOR
+    }
 
 
 def _name(kind: FileKind, now: datetime) -> str:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 from lake_assets.alarms.alarm_log import AlarmLog
 from lake_assets.alarms.send_alarms import unsent_alarms
 from lake_assets.commands.show.latency import of_table
-from lake_assets.commands.show.status import status
+from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config.secrets import hidden_in
 from lake_assets.demo.marts.rack_board import rack_section
 from lake_assets.gold.mart_latency import mart_passages
@@ -62,7 +62,8 @@ def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstan
         marts[mart.identifier] = of_table(mart.identifier, passages) if passages else None
     return TEMPLATES.get_template("content.html").render(
         racks=part("racks", lambda: rack_section(lake, now)),
-        tables=part("tables", lambda: status(lake)),
+        tables=(lines := part("tables", lambda: status(lake))),
+        streams=stream_lines(lines or []),
         marts=marts,
         checks=part("checks", lambda: _checks(lake, instance)),
         alarms=part("alarms", lambda: _alarms(lake)),

@@ -6,6 +6,7 @@ while silver is down: Kinesis keeps them for a day.
 
 import signal
 import threading
+from contextlib import closing
 from types import FrameType
 from typing import Annotated
 
@@ -20,11 +21,19 @@ def stream(
     source: Annotated[
         str | None, typer.Argument(help="The source; may be left out if only one has a stream.")
     ] = None,
+    skip_expired: Annotated[
+        bool,
+        typer.Option(
+            "--skip-expired",
+            help="After messages expired, go on with those that the stream still has; land nothing.",
+        ),
+    ] = False,
 ) -> None:
     """Land the messages of a source's stream as they arrive, without Spark, until it is stopped. Several processes may
     do so at once. Exit with 1 if messages that were not read are gone."""
     from lake_assets.bronze.stream.clients import StreamLost
     from lake_assets.commands.run.opening import opened
+    from lake_assets.rounds.arrivals import opened_stream
     from lake_assets.rounds.landings import land_until
 
     lake, err = opened(context.obj, spark=False), messages()
@@ -43,6 +52,14 @@ def stream(
     def warn(sentence: str) -> None:
         err.print(sentence, highlight=False, markup=False)
 
+    if skip_expired:
+        with closing(opened_stream(lake.runtime, source)) as arrivals:
+            arrivals.skip_expired()
+        warn(
+            "Reading goes on with the messages that the stream still has. Have DMS reload the tables: until then, the "
+            "changes that expired are missing."
+        )
+        return
     try:
         land_until(ended, lake.runtime, source, warn, landed)
     except StreamLost as lost:

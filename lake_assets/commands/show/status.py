@@ -6,12 +6,12 @@ Here: the figures. Not here: printing them.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
-from lake_assets.config import LakeConfig
+from lake_assets.config import LakeConfig, StreamConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
@@ -70,6 +70,10 @@ class TableStatus:
     """The whole files among `quarantined`."""
     source_table: str = ""
     """`schema.table` of the source."""
+    stream: str | None = None
+    """A sentence about what the stream of its source has that has not landed; None without a stream."""
+    stream_is_late: bool = False
+    """Whether the user has to act for that stream."""
 
     @property
     def quarantine_note(self) -> str | None:
@@ -85,18 +89,23 @@ class TableStatus:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the user has to act."""
+        """Whether the user has to act for the table."""
         return self.state in (State.FAILING, State.STOPPED)
 
 
 def status(lake: Lake) -> list[TableStatus]:
-    """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
+    """Every silver table, from the lake's tables, without Spark and Dagster. Asks each stream, and lists no bucket."""
     now = datetime.now(UTC)
     held = defaultdict[str, list[Quarantined]](list)
     for row in lake.runtime.quarantine.open():
         held[row.silver_table].append(row)
     failed = failures(lake.runtime)
     strays = {name: lake.runtime.strays.of(name) for name in lake.config.sources}
+    streams = {
+        name: _stream(lake, name, source.stream, source.freshness.max_pending_age)
+        for name, source in lake.config.sources.items()
+        if source.stream is not None
+    }
     found = [
         _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
         for state in table_states(lake.runtime, lake.targets, now)
@@ -106,9 +115,21 @@ def status(lake: Lake) -> list[TableStatus]:
             line,
             strays=strays[line.source].number,
             stray_keys=dict([*strays[line.source].keys.items()][:MOST_KEYS]),
+            stream=streams.get(line.source, (None, False))[0],
+            stream_is_late=streams.get(line.source, (None, False))[1],
         )
         for line in found
     ]
+
+
+def _stream(lake: Lake, source: str, stream: StreamConfig, limit: timedelta) -> tuple[str, bool]:
+    backlog = lake.runtime.backlogs.of(source, stream)
+    return backlog.sentence, backlog.is_late(limit)
+
+
+def stream_lines(lines: Sequence[TableStatus]) -> dict[str, bool]:
+    """A line for each source with a stream, and whether the user has to act."""
+    return {f"{line.source}: {line.stream}": line.stream_is_late for line in lines if line.stream is not None}
 
 
 def stray_lines(lines: Sequence[TableStatus]) -> list[str]:

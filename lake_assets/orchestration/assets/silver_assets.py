@@ -35,6 +35,7 @@ from lake_assets.orchestration.checks.silver_checks import (
     state_evaluation,
 )
 from lake_assets.orchestration.checks.stray_check import strays_check
+from lake_assets.orchestration.checks.stream_check import stream_check
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.shared.asset_keys import bronze_key, without_prefix
@@ -81,6 +82,8 @@ def silver_assets(
             found.append(batch_check(batch, applied))
             if number == 1:
                 found.append(strays_check(runtime, source, batch))
+                if runtime.lake.sources[source].stream is not None:
+                    found.append(stream_check(runtime, source, batch))
     return found
 
 

@@ -20,6 +20,7 @@ from lake_assets.orchestration.checks.data_checks import evaluation_of
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import APPLIED, freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
+from lake_assets.orchestration.checks.stream_check import stream_evaluation
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
@@ -82,7 +83,12 @@ def freshness_sensor(
             )
             if strays is not None:
                 context.instance.report_runless_asset_event(strays)
-        others = (evaluation_of(runtime, context.instance, check) for check in cheap)
+        others = [evaluation_of(runtime, context.instance, check) for check in cheap]
+        others += [
+            stream_evaluation(runtime, source, batch_key(runtime.lake.key_prefix, source, 1))
+            for source in sources
+            if runtime.lake.sources[source].stream is not None
+        ]
         evaluations = [*changed_evaluations(context.instance, states), *news(context.instance, others)]
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.stream_positions import Ranges
 from lake_assets.bronze.stream.clients import StreamFault, StreamLost
 from lake_assets.bronze.stream.clients import kafka as kafka_client
 from lake_assets.bronze.stream.clients.kafka import KafkaClient
@@ -123,6 +125,35 @@ def test_messages_that_expired_unread(topic: Topic) -> None:
     reader = topic.reader()
     with pytest.raises(StreamLost, match="retention has passed"):
         topic.landed(reader)
+    waiting = KafkaClient(topic.config).unread(reader_positions(topic))
+    assert any(shard.is_lost for shard in waiting)
+    reader.skip_expired()
+    assert topic.landed(reader) == [*range(1, 31), 61, 62, 63]
+    topic.send(2)
+    assert topic.landed(topic.reader())[-2:] == [64, 65], "the others go on from there"
+
+
+def reader_positions(topic: Topic) -> Ranges:
+    """How far the topic was read."""
+    return FileLog(topic.shop.open_catalog()).read("shop")
+
+
+def test_what_has_not_landed(topic: Topic) -> None:
+    began = datetime.now(UTC) - timedelta(seconds=2)
+    topic.send(10)
+    client = KafkaClient(topic.config)
+    found = client.unread({})
+    assert len(found) == 3
+    assert sum(shard.messages or 0 for shard in found) >= 10
+    assert min(shard.since for shard in found if shard.since is not None) >= began
+    assert client.kept_for() == timedelta(days=7)
+    client.close()
+    topic.landed(topic.reader())
+    topic.send(5, commit=False)
+    found = KafkaClient(topic.config).unread(reader_positions(topic))
+    assert [(shard.since, shard.messages, shard.is_lost) for shard in found] == [(None, 0, False)] * 3, (
+        "what was not committed is no message"
+    )
 
 
 def test_no_broker(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ from botocore.exceptions import ClientError
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.bronze.log.stream_positions import parse_ranges
+from lake_assets.bronze.log.stream_positions import Read, parse_ranges
 from lake_assets.bronze.stream.clients import StreamFault, StreamLost
 from lake_assets.bronze.stream.clients import kinesis as kinesis_module
 from lake_assets.bronze.stream.clients.kinesis import KinesisClient
@@ -77,8 +78,8 @@ class Stream:
         names = {"ShardToMerge": one["ShardId"], "AdjacentShardToMerge": other["ShardId"]}
         self.aws.merge_shards(StreamName=self.name, **names)
 
-    def reader(self) -> Landing:
-        log = FileLog(self.shop.open_catalog())
+    def reader(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Landing:
+        log = FileLog(self.shop.open_catalog(), clock=clock)
         client = KinesisClient(self.config, Aws())
         return Landing("shop", self.shop.source, LocalStore(self.shop.folder), log, client)
 
@@ -174,6 +175,51 @@ def test_a_stream_that_was_made_again(stream: Stream) -> None:
     stream.create(2)
     with pytest.raises(StreamLost, match="was made again"):
         stream.reader().land(0.1)
+
+
+def test_what_has_not_landed(stream: Stream) -> None:
+    began = datetime.now(UTC) - timedelta(seconds=2)
+    stream.send(20)
+    client = KinesisClient(stream.config, Aws())
+    found = client.unread({})
+    assert len(found) == 2
+    assert all(shard.since is not None and shard.since >= began for shard in found)
+    assert client.kept_for() == timedelta(hours=24)
+    reader = stream.reader()
+    while reader.land(0.1).messages:
+        pass
+    read = FileLog(stream.shop.open_catalog()).read("shop")
+    assert [shard.since for shard in KinesisClient(stream.config, Aws()).unread(read)] == [None, None]
+
+
+def test_messages_that_expired_unread(stream: Stream) -> None:
+    """Kinesis goes on with the first message that it still has, and does not say that others are gone."""
+    stream.send(20)
+    reader = stream.reader(clock=lambda: datetime.now(UTC) - timedelta(hours=25))
+    while reader.land(0.1).messages:
+        pass
+    stream.send(5)
+    with pytest.raises(StreamLost, match=r"keeps messages for 1 d, and .* so messages may be gone"):
+        stream.reader().land(0.1)
+    late = stream.reader()
+    late.skip_expired()
+    while late.land(0.1).messages:
+        pass
+    stream.send(5)
+    while stream.reader().land(0.1).messages:
+        pass
+    assert stream.ids() == [*range(1, 31)]
+
+
+def test_a_shard_that_expired_unread(stream: Stream) -> None:
+    summary = stream.aws.describe_stream_summary(StreamName=stream.name)["StreamDescriptionSummary"]
+    gone = f"{summary['StreamCreationTimestamp'].timestamp():.0f}/shardId-000000000009"
+    client = KinesisClient(stream.config, Aws())
+    with pytest.raises(StreamLost, match=r"has no shard .*9 any more, which was not read to its end"):
+        client.seek({gone: Read(None, "5", 1)})
+    past = client.past_expired({gone: Read(None, "5", 1)})
+    assert past == {gone: Read("5", "5", 0, drained=True)}
+    client.seek(past)
 
 
 def test_no_stream(server: str) -> None:

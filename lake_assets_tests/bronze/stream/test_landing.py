@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,8 +16,8 @@ from pyiceberg.catalog import Catalog
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.log.stream_positions import parse_ranges
-from lake_assets.bronze.stream.landing import CARRIER, Landing
+from lake_assets.bronze.log.stream_positions import Read, parse_ranges
+from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, control, message
@@ -227,3 +228,19 @@ def test_readers_that_compete_and_die_land_each_message_once(
         own = [found[shard] for found in ranges if shard in found]
         assert [r.after for r in own] == [None, *(r.through for r in own[:-1])]
         assert sum(r.messages for r in own) == len(shop.stream.shards[shard])
+
+
+def test_a_quiet_shard_was_read(shop: Shop) -> None:
+    """The log learns it from time to time, so that one knows later whether messages of it can have expired."""
+    shop.stream.put("a", message("insert", {"id": 1}, transaction=1))
+    clock = lambda: datetime.now(UTC) - QUIET_FOR - timedelta(minutes=1)  # noqa: E731
+    log = FileLog(shop.open_catalog(), clock=clock)
+    Landing("shop", shop.source, LocalStore(shop.folder), log, shop.stream.client()).land(0)
+    reader = shop.reader()
+    (record,) = reader.land(0).logged
+    assert parse_ranges(record.ranges or "") == {"a": Read("0", "0", 0)}
+    assert reader.land(0).logged == []
+    assert shop.reader().land(0).logged == []
+    shop.stream.put("a", message("insert", {"id": 2}, transaction=2))
+    assert reader.land(0).messages == 1
+    assert [number for _, number in shop.all_rows()] == ["1", "2"]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lake_assets.bronze.log.stream_positions import Ranges
-from lake_assets.bronze.stream.clients import Message, Polled
+from lake_assets.bronze.stream.clients import Message, Polled, Unread
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -69,6 +69,8 @@ class MemoryStream:
 
     shards: dict[str, list[bytes | None]] = field(default_factory=lambda: defaultdict(list))
     closed: set[str] = field(default_factory=set)
+    at: datetime = NOON
+    """When the messages came."""
 
     def put(self, shard: str, *values: bytes | None) -> None:
         self.shards[shard] += values
@@ -104,6 +106,19 @@ class MemoryClient:
 
     def is_current(self) -> bool:
         return all(self._next.get(shard, 0) >= len(values) for shard, values in self._stream.shards.items())
+
+    def unread(self, read: Ranges) -> list[Unread]:
+        self.seek(read)
+        return [
+            Unread(shard, self._stream.at if self._next.get(shard, 0) < len(values) else None)
+            for shard, values in self._stream.shards.items()
+        ]
+
+    def past_expired(self, read: Ranges) -> Ranges:
+        return {}
+
+    def kept_for(self) -> timedelta | None:
+        return timedelta(hours=24)
 
     def close(self) -> None:
         pass

@@ -1,5 +1,13 @@
 """Readers of streams, behind one small interface."""
 
-from lake_assets.bronze.stream.clients.client import Client, Message, Polled, StreamFault, StreamLost
+from lake_assets.bronze.stream.clients.client import (
+    EXPIRED,
+    Client,
+    Message,
+    Polled,
+    StreamFault,
+    StreamLost,
+    Unread,
+)
 
-__all__ = ["Client", "Message", "Polled", "StreamFault", "StreamLost"]
+__all__ = ["EXPIRED", "Client", "Message", "Polled", "StreamFault", "StreamLost", "Unread"]

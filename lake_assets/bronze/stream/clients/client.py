@@ -5,10 +5,17 @@ Here: the interface. Not here: Kinesis (`kinesis.py`), Kafka (`kafka.py`), what 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from lake_assets.bronze.log.stream_positions import Ranges
 from lake_assets.storage.object_store import StoreError
+
+EXPIRED = (
+    "Land what it still has with `lake-assets stream --skip-expired`, and have DMS reload the tables: until then, "
+    "changes are missing."
+)
+"""What to do when messages have expired."""
 
 
 class StreamFault(StoreError):
@@ -39,6 +46,19 @@ class Polled:
     """Closed shards that have no further message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a shard has that has not landed."""
+
+    shard: str
+    since: datetime | None
+    """When the stream got the oldest such message, UTC; None if there is none."""
+    messages: int | None = None
+    """How many, at most; None where the stream does not say it."""
+    is_lost: bool = False
+    """Whether messages have expired that had not landed."""
+
+
 class Client(Protocol):
     """A reader of one stream. Every method may raise StreamFault."""
 
@@ -52,6 +72,19 @@ class Client(Protocol):
 
     def is_current(self) -> bool:
         """Whether everything has been polled that the stream had at a moment since `seek`."""
+        ...
+
+    def unread(self, read: Ranges) -> list[Unread]:
+        """What the stream has behind these positions, by shard. Moves this reader. Raises StreamLost."""
+        ...
+
+    def past_expired(self, read: Ranges) -> Ranges:
+        """What has to be logged as read, so that reading goes on with the messages that the stream still has. Raises
+        StreamLost if it was made again."""
+        ...
+
+    def kept_for(self) -> timedelta | None:
+        """How long the stream keeps a message; None: for ever. Call `unread` before."""
         ...
 
     def close(self) -> None: ...

@@ -7,11 +7,12 @@ them, so there is no consumer group, and nothing is committed to Kafka.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from lake_assets.bronze.log.stream_positions import Ranges
-from lake_assets.bronze.stream.clients.client import Message, Polled, StreamFault, StreamLost
+from lake_assets.bronze.log.stream_positions import Ranges, Read
+from lake_assets.bronze.stream.clients.client import EXPIRED, Message, Polled, StreamFault, StreamLost, Unread
 from lake_assets.config import KafkaConfig
 
 AT_ONCE = 1_000
@@ -40,6 +41,12 @@ class KafkaClient:
         """The partitions of which everything was read, once or more."""
 
     def seek(self, read: Ranges) -> None:
+        self._open(read)
+        self._next = _following(read)
+        self._assign()
+
+    def _open(self, read: Ranges) -> None:
+        """Connects. Raises StreamLost if another topic was read."""
         from confluent_kafka import Consumer
 
         settings = self._settings() | {
@@ -58,10 +65,15 @@ class KafkaClient:
         known = {shard.rpartition("/")[0] for shard in read}
         if known and self._topic_id not in known:
             raise self._made_again(min(known))
-        numbers = {int(shard.rpartition("/")[2]): r.through for shard, r in read.items()}
-        self._next = {number: int(through) + 1 for number, through in numbers.items() if through is not None}
         self._at_end = set()
-        self._assign()
+
+    def _bounds(self) -> dict[int, tuple[int, int]]:
+        """By partition, the offset of its first message, and the one behind its last message."""
+        from confluent_kafka import TopicPartition
+
+        places = {n: TopicPartition(self._config.topic, n) for n in range(self._partitions)}
+        ask = self._consumer.get_watermark_offsets
+        return {n: self._answer(partial(ask, place, timeout=ANSWER_SECONDS)) for n, place in places.items()}
 
     def _settings(self) -> dict[str, Any]:
         own = {name: value.get_secret_value() for name, value in self._config.client.items()}
@@ -126,6 +138,51 @@ class KafkaClient:
     def is_current(self) -> bool:
         return self._consumer is not None and len(self._at_end) == self._partitions
 
+    def unread(self, read: Ranges) -> list[Unread]:
+        self._open(read)
+        wanted, bounds = _following(read), self._bounds()
+        self._next = {number: max(low, wanted.get(number, low)) for number, (low, _) in bounds.items()}
+        self._assign()
+        counts = {number: max(0, high - self._next[number]) for number, (_, high) in bounds.items()}
+        lost = {number for number, (low, _) in bounds.items() if wanted.get(number, low) < low}
+        since = self._oldest({number for number, count in counts.items() if count})
+        return [
+            Unread(f"{self._topic_id}/{n}", since.get(n), count if n in since else 0, n in lost)
+            for n, count in counts.items()
+        ]
+
+    def _oldest(self, numbers: set[int]) -> dict[int, datetime]:
+        """By partition that has messages, when the broker got the next one. The end of a partition may be marks of
+        transactions alone."""
+        found: dict[int, datetime] = {}
+        end = time.monotonic() + ANSWER_SECONDS
+        while numbers - {*found} - self._at_end and time.monotonic() < end:
+            taken = self._answer(partial(self._consumer.consume, AT_ONCE, timeout=0.2))
+            for message in taken:
+                if message.error() is None:
+                    at = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+                    found.setdefault(message.partition(), at)
+            self._messages(taken)
+        return found
+
+    def past_expired(self, read: Ranges) -> Ranges:
+        self._open(read)
+        wanted = _following(read)
+        lows = {number: low for number, (low, _) in self._bounds().items() if low > wanted.get(number, low)}
+        shards = {number: f"{self._topic_id}/{number}" for number in lows}
+        return {shards[n]: Read(read[shards[n]].through, str(low - 1), 0) for n, low in lows.items()}
+
+    def kept_for(self) -> timedelta | None:
+        from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+
+        admin = AdminClient(self._settings(), logger=silent_logger())
+        topic = ConfigResource(ConfigResource.Type.TOPIC, self._config.topic)
+        found = self._answer(
+            lambda: admin.describe_configs([topic], request_timeout=ANSWER_SECONDS)[topic].result()
+        )
+        kept = int(found["retention.ms"].value)
+        return None if kept < 0 else timedelta(milliseconds=kept)
+
     def _look_for_growth(self) -> None:
         before = self._topic_id
         self._topic_id, count = self._described()
@@ -143,7 +200,7 @@ class KafkaClient:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise StreamLost(
                 f"The topic {self._config.topic} has no message any more at a position up to which it was read "
-                f"({error.str()}): its retention has passed, or it was made again. Have DMS reload the tables."
+                f"({error.str()}): its retention has passed. {EXPIRED}"
             )
         raise StreamFault(f"The topic {self._config.topic} cannot be read: {error.str()}.")
 
@@ -162,6 +219,12 @@ class KafkaClient:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
+
+
+def _following(read: Ranges) -> dict[int, int]:
+    """By partition that was read, the offset to read next."""
+    through = {int(shard.rpartition("/")[2]): r.through for shard, r in read.items()}
+    return {number: int(offset) + 1 for number, offset in through.items() if offset is not None}
 
 
 def silent_logger() -> logging.Logger:

@@ -9,19 +9,23 @@ its parents have no message any more, so that changes arrive nearly in order.
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lake_assets.bronze.log.stream_positions import Ranges
-from lake_assets.bronze.stream.clients.client import Message, Polled, StreamFault, StreamLost
+from lake_assets.bronze.log.stream_positions import Ranges, Read
+from lake_assets.bronze.stream.clients.client import EXPIRED, Message, Polled, StreamFault, StreamLost, Unread
 from lake_assets.config import KinesisConfig
 from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.aws_faults import aws_errors, error_code
+from lake_assets.words import span
 
 PAUSE_SECONDS = 0.25
 """Seconds between two requests for one shard: Kinesis answers five a second, to all readers together."""
 RESHARD_SECONDS = 10.0
 """Seconds between two looks for new shards."""
 MOST_RECORDS = 10_000
+MOST_LOOKS = 8
+"""Requests for the oldest message of a shard: Kinesis may answer without messages though there are some."""
 
 
 class _Throttled(StreamFault):
@@ -60,11 +64,21 @@ class KinesisClient:
         self._shards: dict[str, _Shard] = {}
         self._created = ""
         self._looked = 0.0
+        self._kept_for = timedelta(0)
 
     def seek(self, read: Ranges) -> None:
+        self._open(read)
+        self._refuse_expired(read)
+        for shard in self._shards.values():
+            if (found := read.get(self._full(shard.name))) is not None:
+                shard.through, shard.drained = found.through, found.drained
+
+    def _open(self, read: Ranges) -> None:
+        """Looks for the shards. Raises StreamLost if another stream was read."""
         summary = self._ask("describe_stream_summary", StreamName=self._config.name)[
             "StreamDescriptionSummary"
         ]
+        self._kept_for = timedelta(hours=summary["RetentionPeriodHours"])
         self._created = f"{summary['StreamCreationTimestamp'].timestamp():.0f}"
         known = {shard.partition("/")[0] for shard in read}
         if known and self._created not in known:
@@ -74,19 +88,37 @@ class KinesisClient:
             )
         self._shards = {}
         self._look()
-        gone = [
+
+    def _gone(self, read: Ranges) -> list[str]:
+        """The shards that were not read to their end, and that the stream has no more."""
+        return [
             shard
-            for shard, r in read.items()
+            for shard, r in sorted(read.items())
             if not r.drained and shard.partition("/")[2] not in self._shards
         ]
-        if gone:
-            raise StreamLost(
-                f"The stream {self._config.name} has no shard {min(gone)} any more, which was not read to its end: its "
-                "retention has passed. Have DMS reload the tables."
+
+    def past_expired(self, read: Ranges) -> Ranges:
+        self._open(read)
+        gone = self._gone(read)
+        return {
+            shard: Read(r.through, r.through, 0, shard in gone) for shard, r in read.items() if not r.drained
+        }
+
+    def _refuse_expired(self, read: Ranges) -> None:
+        """Kinesis itself goes on with the first message that it still has, without a word."""
+        if gone := self._gone(read):
+            reason = f"has no shard {gone[0]} any more, which was not read to its end"
+        else:
+            oldest = datetime.now(UTC) - self._kept_for
+            old = {shard: r.at for shard, r in read.items() if not r.drained and r.at and r.at < oldest}
+            if not old:
+                return
+            shard, at = min(old.items())
+            reason = (
+                f"keeps messages for {span(self._kept_for.total_seconds())}, and {shard} was last read at "
+                f"{at:%Y-%m-%d %H:%M} UTC, so messages may be gone"
             )
-        for shard in self._shards.values():
-            if (found := read.get(self._full(shard.name))) is not None:
-                shard.through, shard.drained = found.through, found.drained
+        raise StreamLost(f"The stream {self._config.name} {reason}. {EXPIRED}")
 
     def _look(self) -> None:
         """Adds the shards that are new."""
@@ -129,16 +161,8 @@ class KinesisClient:
 
     def _records(self, shard: _Shard, most: int) -> list[Message]:
         shard.next_request = time.monotonic() + PAUSE_SECONDS
-        try:
-            if shard.iterator is None:
-                shard.iterator = self._iterator(shard)
-            answer = self._ask("get_records", ShardIterator=shard.iterator, Limit=most)
-        except _Expired:
-            shard.iterator = None
+        if (answer := self._answered(shard, most)) is None:
             return []
-        except _Throttled:
-            return []
-        shard.iterator = answer.get("NextShardIterator")
         shard.drained = shard.iterator is None
         records = answer["Records"]
         # An empty answer alone does not show it: Kinesis skips stretches without records.
@@ -149,10 +173,47 @@ class KinesisClient:
             Message(self._full(shard.name), record["SequenceNumber"], record["Data"]) for record in records
         ]
 
+    def _answered(self, shard: _Shard, most: int) -> Any:
+        """The answer to a request for the shard's next messages; None if it has to be asked again later."""
+        try:
+            if shard.iterator is None:
+                shard.iterator = self._iterator(shard)
+            answer = self._ask("get_records", ShardIterator=shard.iterator, Limit=most)
+        except _Expired:
+            shard.iterator = None
+            return None
+        except _Throttled:
+            return None
+        shard.iterator = answer.get("NextShardIterator")
+        return answer
+
     def is_current(self) -> bool:
         return bool(self._shards) and all(
             shard.drained or shard.is_current for shard in self._shards.values()
         )
+
+    def unread(self, read: Ranges) -> list[Unread]:
+        self.seek(read)
+        return [
+            Unread(self._full(shard.name), self._oldest(shard))
+            for shard in self._shards.values()
+            if not shard.drained
+        ]
+
+    def _oldest(self, shard: _Shard) -> datetime | None:
+        """When Kinesis got the next message of the shard; None if there is none."""
+        for _ in range(MOST_LOOKS):
+            answer = self._answered(shard, 1)
+            if answer is not None and answer["Records"]:
+                at: datetime = answer["Records"][0]["ApproximateArrivalTimestamp"]
+                return at
+            if answer is not None and (shard.iterator is None or not answer.get("MillisBehindLatest", 0)):
+                return None
+            time.sleep(PAUSE_SECONDS)
+        raise StreamFault(f"The stream {self._config.name} does not answer for {shard.name} now.")
+
+    def kept_for(self) -> timedelta | None:
+        return self._kept_for
 
     def _iterator(self, shard: _Shard) -> str:
         at = {"ShardIteratorType": "TRIM_HORIZON"}

@@ -1,0 +1,108 @@
+"""What streams have that has not landed: how old it is, and when it expires.
+
+Here: asking each stream, and the sentence for a user. Not here: the requests (`clients/`), who is told
+(`commands/show/status.py`, `orchestration/checks/stream_check.py`).
+
+The stream itself is asked, not the process that lands: that one may be dead.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.stream.clients import EXPIRED, Client, Unread
+from lake_assets.config import StreamConfig
+from lake_assets.storage.object_store import StoreError
+from lake_assets.words import does, many, span
+
+ASK_SECONDS = 10.0
+"""Seconds for which an answer is kept: Kinesis answers five requests a second, to all together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What one source's stream has that has not landed."""
+
+    shards: tuple[Unread, ...] = ()
+    kept_for: timedelta | None = None
+    """How long the stream keeps a message; None: for ever."""
+    asked: datetime | None = None
+    """UTC; None if the stream cannot be asked."""
+    problem: str | None = None
+    """Why it cannot be asked."""
+
+    @property
+    def waiting(self) -> list[Unread]:
+        """The shards that have messages which have not landed."""
+        return [shard for shard in self.shards if shard.since is not None]
+
+    @property
+    def lost(self) -> list[str]:
+        """The shards of which messages have expired that had not landed."""
+        return [shard.shard for shard in self.shards if shard.is_lost]
+
+    @property
+    def seconds(self) -> float:
+        """The age of the oldest message that has not landed; 0 without any."""
+        oldest = min((shard.since for shard in self.shards if shard.since is not None), default=None)
+        return (
+            0.0 if oldest is None or self.asked is None else max(0.0, (self.asked - oldest).total_seconds())
+        )
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time until that message expires; None without one, or if the stream keeps messages for ever."""
+        if self.kept_for is None or not self.waiting:
+            return None
+        return self.kept_for.total_seconds() - self.seconds
+
+    def is_late(self, limit: timedelta) -> bool:
+        """Whether the user has to act: messages wait for longer than the limit, are lost, or nobody knows."""
+        return self.problem is not None or bool(self.lost) or self.seconds > limit.total_seconds()
+
+    @property
+    def sentence(self) -> str:
+        """The state of the stream, as a sentence."""
+        if self.problem is not None:
+            return self.problem
+        if self.lost:
+            return f"messages of {min(self.lost)} have expired that had not landed. {EXPIRED}"
+        shards, waiting = many(len(self.shards), "shard"), self.waiting
+        if not waiting:
+            return f"everything has landed, of {shards}"
+        text = (
+            f"{len(waiting)} of {shards} {does(len(waiting), 'have')} messages that have not landed, the oldest "
+            f"since {span(self.seconds)}"
+        )
+        left = self.seconds_left
+        return text if left is None else f"{text}; it expires in {span(left)}"
+
+
+class Backlogs:
+    """The backlog of each source. May be shared between threads."""
+
+    def __init__(self, log: FileLog, opened: Callable[[StreamConfig], Client]) -> None:
+        self._log, self._opened = log, opened
+        self._known: dict[str, tuple[float, Backlog]] = {}
+
+    def of(self, source: str, stream: StreamConfig) -> Backlog:
+        """The source's backlog, at most ASK_SECONDS old. Never raises for a stream that cannot be asked."""
+        at, known = self._known.get(source, (0.0, None))
+        if known is None or time.monotonic() - at > ASK_SECONDS:
+            known = self._asked(source, stream)
+            self._known[source] = (time.monotonic(), known)
+        return known
+
+    def _asked(self, source: str, stream: StreamConfig) -> Backlog:
+        client = self._opened(stream)
+        try:
+            shards = client.unread(self._log.read(source))
+            return Backlog(tuple(shards), client.kept_for(), datetime.now(UTC))
+        except ImportError as error:
+            return Backlog(problem=f"the stream cannot be asked: {error.name} is not installed")
+        except StoreError as error:
+            return Backlog(problem=str(error))
+        finally:
+            client.close()
