@@ -85,6 +85,8 @@ def _time(name: str, text: str | None) -> datetime | None:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise Unreadable(f"its {name} is {text!r}, which is no time") from error
+    if found.tzinfo is UTC:
+        return found
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 

@@ -1,7 +1,7 @@
 """The files that the changes of a stream land in: CSV with a header, as DMS itself would write them to S3.
 
-Here: which rows are in one file, and its text. Not here: what a message says (`messages.py`), the log (`landing.py`).
-Pure.
+Here: which rows are in one file, and its content. Not here: what a message says (`messages.py`), the log
+(`landing.py`). Pure.
 
 A row of a file has a field for each column of the header, so three things must differ in text: NULL, a value that the
 message does not have, and an empty text. The rows of inserts and of full loads show which columns the source has. So
@@ -10,9 +10,10 @@ columns that its table had last.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
@@ -24,13 +25,17 @@ _LEADING = (LANDED.operation_column, LANDED.timestamp_column_name or "", LANDED.
 _UNZONED = ("timestamp", "date")
 """Types whose values have no zone. DMS writes a Z behind them all the same."""
 
-_SPECIAL = re.compile(r'[",\r\n]')
+LARGEST_TEXT = 16 << 20
+"""Bytes of a file's text, about: it is in memory until it is written, and a file that needs the strict reader may not
+have more than 64 MiB."""
+_MORE = f",{NULL}".encode()
+_SPECIAL = re.compile(rb'[",\r\n]')
 
 Names = tuple[str, ...]
+Spelled = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of a file."""
 
     table: str
@@ -43,20 +48,73 @@ class Row:
     built: datetime | None
     """When DMS built the message, UTC."""
 
-    @property
-    def kind(self) -> FileKind:
-        return FileKind.LOAD if self.change.is_load else FileKind.CDC
 
-
-@dataclass(slots=True)
 class LandedFile:
-    """The rows of one file."""
+    """The rows of one file, as text."""
 
-    table: str
-    kind: FileKind
-    columns: Names
-    before: Names
-    rows: list[Row] = field(default_factory=list)
+    def __init__(self, row: Row, columns: Names, spelled: Mapping[str, Spelled]) -> None:
+        """For this row and others like it. `columns`: those of the source. `spelled`: by column, what makes the lake's
+        spelling of a value from DMS's, if they differ."""
+        self.table, self.columns = row.table, columns
+        self.kind = FileKind.LOAD if row.change.is_load else FileKind.CDC
+        self.before: list[str] = []
+        """The columns of the before images."""
+        self.built: datetime | None = None
+        """When DMS built the newest of the messages, UTC."""
+        self.first: datetime | None = None
+        """The earliest commit, UTC."""
+        self.size = 0
+        """Bytes of its rows."""
+        self._spelled = spelled
+        self._places = [
+            (n, spelled[name]) for n, name in enumerate(columns, start=len(_LEADING)) if name in spelled
+        ]
+        self._lines: list[bytes] = []
+        """Encoded: a character of a Python string may take four bytes."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self._lines)
+
+    def add(self, row: Row, lacking: str) -> None:
+        """Adds a row. `lacking`: what a column is that the row does not have."""
+        change = row.change
+        at = "" if row.at is None else row.at.replace(tzinfo=None).isoformat(" ", "microseconds")
+        values = change.values
+        fields = [change.operation, at, row.sequence, *[values.get(name, lacking) for name in self.columns]]
+        for place, spelled in self._places:
+            if (text := fields[place]) is not None:
+                fields[place] = spelled(text)
+        if change.before or self.before:
+            fields += self._images(change.before)
+        line = _line([NULL if text is None else text for text in fields])
+        self._lines.append(line)
+        self.size += len(line)
+        if row.built is not None and (self.built is None or row.built > self.built):
+            self.built = row.built
+        if row.at is not None and (self.first is None or row.at < self.first):
+            self.first = row.at
+
+    def _images(self, before: Values) -> list[str | None]:
+        """The fields of a before image. The rows so far have none of a column that is new."""
+        for name in before:
+            if name not in self.before:
+                self.before.append(name)
+                self._lines = [line + _MORE for line in self._lines]
+        found = [before.get(name) for name in self.before]
+        return [
+            self._spelled[name](text) if text is not None and name in self._spelled else text
+            for name, text in zip(self.before, found, strict=True)
+        ]
+
+    def content(self) -> bytes:
+        """The file, as gzip."""
+        before = [f"{LANDED.before_image_prefix}{name}" for name in self.before]
+        packed = zlib.compressobj(1, wbits=31)
+        pieces = [packed.compress(_line([*_LEADING, *self.columns, *before]) + b"\n")]
+        pieces += [packed.compress(b"\n".join([*lines, b""])) for lines in _batches(self._lines)]
+        return b"".join([*pieces, packed.flush()])
 
 
 def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
@@ -64,8 +122,10 @@ def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
     show."""
     table = table_text(change.metadata.schema_name, change.metadata.table_name)
     for values in (change.values, change.before):
-        if marked := sorted(name for name, value in values.items() if value in (NULL, ABSENT)):
-            raise Unreadable(f"the value of its {marked[0]} is one of the lake's own marks")
+        texts = values.values()
+        if NULL in texts or ABSENT in texts:
+            marked = min(name for name, value in values.items() if value in (NULL, ABSENT))
+            raise Unreadable(f"the value of its {marked} is one of the lake's own marks")
     built = built_time(change.metadata)
     if change.is_load:
         return Row(table, change, "", built, built)
@@ -83,28 +143,37 @@ class Files:
     def __init__(self, source: SourceConfig) -> None:
         self._source = source
         self._columns: dict[str, Names] = {}
+        self._spelled: dict[str, dict[str, Spelled]] = {}
 
-    def of(self, rows: Iterable[Row]) -> list[LandedFile]:
-        """The files of these rows, each row in one of them."""
-        found: dict[tuple[str, FileKind, frozenset[str]], LandedFile] = {}
+    def of(self, rows: Iterable[Row]) -> Iterator[LandedFile]:
+        """The files of these rows, each row in one of them; a file once it is large, the others at the end."""
+        found: dict[tuple[str, bool, Names], LandedFile] = {}
+        keeps_null = self._source.dms.include_null_and_empty
         for row in rows:
             names = self._names(row)
-            file = found.get(key := (row.table, row.kind, frozenset(names)))
-            if file is None:
-                file = found[key] = LandedFile(row.table, row.kind, names, ())
-            file.before += tuple(name for name in row.change.before if name not in file.before)
-            file.rows.append(row)
-        return [*found.values()]
+            place = row.table, row.change.is_load, names
+            if (file := found.get(place)) is None:
+                alike = (open_file for open_file in found.values() if _is_of(open_file, row, names))
+                file = found[place] = next(alike, None) or LandedFile(row, names, self._spellings(row.table))
+            # Of a deleted row, only the key counts. An insert that lacks a column has NULL there, if the endpoint
+            # leaves NULL out.
+            file.add(row, ABSENT if keeps_null and row.change.operation == "U" else NULL)
+            if file.size > LARGEST_TEXT:
+                found = {at: other for at, other in found.items() if other is not file}
+                yield file
+        yield from {id(file): file for file in found.values()}.values()
 
     def _names(self, row: Row) -> Names:
-        own = tuple(name for name in row.change.values if name != self._sequence_column)
+        own = tuple(row.change.values)
+        if self._sequence_column in row.change.values:
+            own = tuple(name for name in own if name != self._sequence_column)
         last = self._columns.get(row.table) or tuple(self._types(row.table))
-        shows_all = row.change.operation == "I" and self._source.dms.include_null_and_empty
-        if shows_all or not last:
+        is_insert = row.change.operation == "I"
+        if own == last or not last or (is_insert and self._source.dms.include_null_and_empty):
             names = own
         else:
             names = last if {*own} <= {*last} else (*last, *(name for name in own if name not in last))
-        if row.change.operation == "I":
+        if is_insert:
             self._columns[row.table] = names
         return names
 
@@ -112,34 +181,16 @@ class Files:
     def _sequence_column(self) -> str | None:
         return self._source.dms.change_sequence_column
 
-    def text(self, file: LandedFile) -> str:
-        """The file's text."""
-        types = self._types(file.table)
-        names = (*_LEADING, *file.columns, *(f"{LANDED.before_image_prefix}{name}" for name in file.before))
-        lines = [names, *(self._fields(file, row, types) for row in file.rows)]
-        return "".join(f"{','.join(map(_quoted, line))}\n" for line in lines)
-
-    def _fields(self, file: LandedFile, row: Row, types: Mapping[str, str]) -> Sequence[str]:
-        change = row.change
-        # Of a deleted row, only the key counts. An insert that lacks a column has NULL there, if the endpoint leaves
-        # NULL out.
-        lacking = ABSENT if change.operation == "U" and self._source.dms.include_null_and_empty else NULL
-        at = "" if row.at is None else f"{row.at:%Y-%m-%d %H:%M:%S.%f}"
-        own = (self._text(change.values, name, types.get(name, ""), lacking) for name in file.columns)
-        before = (self._text(change.before, name, types.get(name, ""), NULL) for name in file.before)
-        return (change.operation, at, row.sequence, *own, *before)
-
-    def _text(self, values: Values, name: str, declared: str, lacking: str) -> str:
-        if name not in values:
-            return lacking
-        text = values[name]
-        if text is None:
-            return NULL
-        if declared in _UNZONED:
-            return text.removesuffix("Z")
-        if declared == "binary" and not self._source.dms.no_hex_prefix:
-            return text.removeprefix("0x")
-        return text
+    def _spellings(self, table: str) -> dict[str, Spelled]:
+        """By the source's name of a column, what makes the lake's spelling of a value from DMS's."""
+        if table not in self._spelled:
+            found = self._spelled[table] = {}
+            for name, declared in self._types(table).items():
+                if declared in _UNZONED:
+                    found[name] = _without_zone
+                elif declared == "binary" and not self._source.dms.no_hex_prefix:
+                    found[name] = _without_prefix
+        return self._spelled[table]
 
     def _types(self, table: str) -> dict[str, str]:
         """By the source's name of each declared column, its type."""
@@ -149,6 +200,31 @@ class Files:
         return {config.renamed_from.get(c.name, c.name): c.type for c in config.columns}
 
 
-def _quoted(text: str) -> str:
-    """The field. Python's own writer leaves a carriage return without quotes."""
-    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+def _is_of(file: LandedFile, row: Row, names: Names) -> bool:
+    """Whether the row has the file's columns, in whatever order."""
+    same = file.table == row.table and (file.kind is FileKind.LOAD) == row.change.is_load
+    return same and {*file.columns} == {*names}
+
+
+def _without_zone(text: str) -> str:
+    return text.removesuffix("Z")
+
+
+def _without_prefix(text: str) -> str:
+    return text.removeprefix("0x")
+
+
+def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
+    return (lines[begin : begin + 1000] for begin in range(0, len(lines), 1000))
+
+
+def _line(fields: list[str]) -> bytes:
+    """A record of CSV, without its end. Python's own writer leaves a carriage return without quotes."""
+    line = ",".join(fields)
+    if '"' in line or "\n" in line or "\r" in line or line.count(",") >= len(fields):
+        return b",".join(_quoted(text.encode()) for text in fields)
+    return line.encode()
+
+
+def _quoted(text: bytes) -> bytes:
+    return b'"' + text.replace(b'"', b'""') + b'"' if _SPECIAL.search(text) else text

@@ -111,24 +111,13 @@ class Landing:
             raise
 
     def _landed(self, polled: Polled, read: dict[str, Read], ranges: dict[str, Read]) -> Landed:
-        done, rows, rest = Landed(messages=len(polled.messages)), [], []
-        for message in polled.messages:
-            try:
-                found = self._sorted(message)
-            except Unreadable as reason:
-                done.faults.append(Fault(message, _table_of(message), str(reason)))
-                rest.append(_as_json(message, str(reason)))
-                continue
-            if isinstance(found, Row):
-                rows.append(found)
-                if found.table not in self._source.tables:
-                    done.unconfigured[found.table] += 1
-            else:
-                done.controls += 1
-                rest.append(_as_json(message, None))
-        assert len(rows) + done.controls + len(done.faults) == done.messages, "each message is landed once"
-        now = datetime.now(UTC)
-        new = [self._written(file, now) for file in self._files.of(rows)]
+        done, rest = Landed(messages=len(polled.messages)), list[dict[str, Any]]()
+        now, rows = datetime.now(UTC), 0
+        new = []
+        for file in self._files.of(self._rows(polled.messages, done, rest)):
+            new.append(self._written(file, now))
+            rows += file.rows
+        assert rows + done.controls + len(done.faults) == done.messages, "each message is landed once"
         if done.faults:
             self._hold(done.faults)
         if rest or not new:
@@ -137,6 +126,23 @@ class Landing:
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
         return done
 
+    def _rows(self, messages: Sequence[Message], done: Landed, rest: list[dict[str, Any]]) -> Iterator[Row]:
+        """The rows among the messages. Adds the others to `rest`, and what all are to `done`."""
+        for message in messages:
+            try:
+                found = self._sorted(message)
+            except Unreadable as reason:
+                done.faults.append(Fault(message, _table_of(message), str(reason)))
+                rest.append(_as_json(message, str(reason)))
+                continue
+            if isinstance(found, Control):
+                done.controls += 1
+                rest.append(_as_json(message, None))
+                continue
+            if found.table not in self._source.tables:
+                done.unconfigured[found.table] += 1
+            yield found
+
     def _sorted(self, message: Message) -> Row | Control:
         if message.value is None:
             raise Unreadable("it is empty")
@@ -144,9 +150,9 @@ class Landing:
         return found if isinstance(found, Control) else row_of(found, self._source, self._stream)
 
     def _written(self, file: LandedFile, now: datetime) -> NewFile:
-        content = gzip.compress(self._files.text(file).encode(), compresslevel=1)
+        content = file.content()
         # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
-        built = max((row.built for row in file.rows if row.built is not None), default=now)
+        built = file.built or now
         table, name = TableName.parse(file.table), _name(file.kind, built)
         key = f"{table.prefix}{name}.csv.gz"
         flushed = built if file.kind is FileKind.CDC else None
@@ -161,9 +167,8 @@ class Landing:
             flushed.date() if flushed else None,
         )
         inspected = inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
-        assert inspected.rows == len(file.rows), "each row is a record of the file"
-        times = [row.at for row in file.rows if row.at is not None]
-        inspected = replace(inspected, first_commit_ts=min(times, default=None))
+        assert inspected.rows == file.rows, "each row is a record of the file"
+        inspected = replace(inspected, first_commit_ts=file.first)
         return self._stored(data, content, inspected)
 
     def _carrier(self, rest: Sequence[dict[str, Any]], now: datetime) -> NewFile:
@@ -211,7 +216,7 @@ def _table_of(message: Message) -> str | None:
     try:
         metadata = json.loads(message.value or b"")["metadata"]
         return str(TableName(metadata["schema-name"], metadata["table-name"]))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

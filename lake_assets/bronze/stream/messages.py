@@ -6,9 +6,10 @@ Here: the envelope and the tokens of its values. Not here: the order of changes 
 A value is the text of its JSON token: a number of any length keeps each of its digits, because no float is in between.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ CONTROLS = frozenset(
     }
 )
 DATA, CONTROL = "data", "control"
+AGGREGATED = b"\xf3\x89\x9a\xc2"
+"""The first bytes of a record in which the Kinesis Producer Library has put several together."""
 
 
 class Unreadable(Exception):
@@ -51,13 +54,12 @@ class Metadata(msgspec.Struct, frozen=True, rename="kebab"):
     commit_timestamp: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A row of a table: of its full load, or changed."""
 
     metadata: Metadata
     values: Values
-    before: Values = field(default_factory=dict)
+    before: Values = {}
     """The before image: nothing, only the key, or more columns, by the endpoint's settings."""
 
     @property
@@ -70,8 +72,7 @@ class Change:
         return OPERATIONS[self.metadata.operation]
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """A change of a table's definition, as DMS reports it."""
 
     metadata: Metadata
@@ -81,9 +82,14 @@ class Control:
 
 def parse(value: bytes, before_image: str = "before-image") -> Change | Control:
     """The message. `before_image`: the FieldName of BeforeImageSettings. Raises Unreadable."""
+    if value.startswith(AGGREGATED):
+        raise Unreadable(
+            "the Kinesis Producer Library has put several records together in it, which DMS never does: have the "
+            "program that writes it use another stream"
+        )
     try:
         message = _decoder(before_image).decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"it is no JSON object with DMS's metadata ({error})") from error
     metadata: Metadata = message.metadata
     if metadata.record_type == CONTROL and metadata.operation in CONTROLS:
@@ -113,23 +119,39 @@ def _decoder(before_image: str) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(envelope)
 
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_text = msgspec.json.Decoder(str)
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Unreadable(f"it has {twice!r} twice in one JSON object, and which of the two counts is unknown")
+    return found
+
+
+_members = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)
+_tokens = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXTS = {str, NoneType}
 
 
 def _values(raw: msgspec.Raw, name: str) -> Values:
-    if not bytes(raw):
+    if not (token := bytes(raw)):
         return {}
     try:
-        return {column: _value(bytes(token)) for column, token in _members.decode(raw).items()}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = _members.decode(token.decode())
+        if not isinstance(found, dict):
+            raise ValueError("it is something else")
+        if not {*map(type, found.values())} <= _TEXTS:
+            tokens = _tokens.decode(token)
+            found = {
+                column: value if type(value) in _TEXTS else bytes(tokens[column]).decode()
+                for column, value in found.items()
+            }
+        if b"\\u" in token:
+            # Half of a surrogate pair is no character.
+            "".join([*found, *filter(None, found.values())]).encode()
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"its {name} is no JSON object of columns ({error})") from error
-
-
-def _value(token: bytes) -> str | None:
-    if token.startswith(b'"'):
-        return _text.decode(token)
-    return None if token == b"null" else token.decode()
+    return found
 
 
 def _plain(raw: msgspec.Raw) -> Any:

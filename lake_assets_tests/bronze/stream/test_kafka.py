@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
+from pydantic import SecretStr
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
@@ -17,12 +18,14 @@ from lake_assets.bronze.stream.clients import StreamFault, StreamLost
 from lake_assets.bronze.stream.clients import kafka as kafka_client
 from lake_assets.bronze.stream.clients.kafka import KafkaClient
 from lake_assets.bronze.stream.landing import Landing
+from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets.config import KafkaConfig
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
 
 pytestmark = pytest.mark.slow
+LARGE = {"max.message.bytes": str(12 << 20)}
 _numbers = count(1)
 
 
@@ -42,7 +45,7 @@ class Topic:
         self.sent = 0
 
     def create(self, partitions: int) -> None:
-        for done in self.admin.create_topics([NewTopic(self.name, partitions)]).values():
+        for done in self.admin.create_topics([NewTopic(self.name, partitions, config=LARGE)]).values():
             done.result()
         end = time.monotonic() + 30
         while not self._is_known():
@@ -154,6 +157,57 @@ def test_what_has_not_landed(topic: Topic) -> None:
     assert [(shard.since, shard.messages, shard.is_lost) for shard in found] == [(None, 0, False)] * 3, (
         "what was not committed is no message"
     )
+
+
+@pytest.fixture
+def large(topic: Topic) -> Topic:
+    """A topic with twelve messages of ten mebibytes."""
+    producer = Producer({"bootstrap.servers": topic.config.bootstrap_servers, "message.max.bytes": 12 << 20})
+    for number in range(12):
+        value = message("insert", {"id": number, "v": "x" * (10 << 20)}, transaction=number + 1)
+        producer.produce(topic.name, value, partition=number % 3)
+        producer.flush()
+    return topic
+
+
+def test_large_messages_land_a_few_at_a_time(large: Topic) -> None:
+    reader, sizes = large.reader(), list[int]()
+    while sum(sizes) < 12:
+        sizes.append(reader.land(2).messages)
+    assert max(sizes) <= 6
+    files = large.shop.log.files("shop")
+    assert sum(file.rows or 0 for file in files) == 12
+    assert max(file.rows or 0 for file in files) == 2, "a file of twenty mebibytes is large"
+
+
+def test_a_message_that_is_larger_than_the_client_takes(large: Topic) -> None:
+    small = {
+        "receive.message.max.bytes": 2_000_000,
+        "fetch.max.bytes": 1_000_000,
+        "message.max.bytes": 1_000_000,
+    }
+    settings = {name: SecretStr(str(value)) for name, value in small.items()}
+    client = KafkaClient(large.config.model_copy(update={"client": settings}))
+    client.seek({})
+    with pytest.raises(
+        StreamFault, match=r"topic-\d+ cannot be read: .* increase receive\.message\.max\.bytes"
+    ):
+        client.poll(5, 100)
+    client.close()
+
+
+@pytest.mark.long  # it starts a broker of its own
+def test_a_broker_that_is_gone_while_messages_are_read(tmp_path: Path) -> None:
+    with kafka_broker(tmp_path) as address:
+        admin = AdminClient({"bootstrap.servers": address})
+        for done in admin.create_topics([NewTopic("t", 1)]).values():
+            done.result()
+        client = KafkaClient(KafkaConfig(bootstrap_servers=address, topic="t"))
+        client.seek({})
+        assert client.poll(2, 100).messages == []
+    with pytest.raises(StreamFault, match=r"The topic t cannot be read: 1/1 brokers are down"):
+        client.poll(5, 100)
+    client.close()
 
 
 def test_no_broker(tmp_path: Path) -> None:

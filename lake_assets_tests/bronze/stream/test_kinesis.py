@@ -38,6 +38,7 @@ def server() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinesis_module, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(kinesis_module, "THROTTLED_SECONDS", 0.0)
     monkeypatch.setattr(kinesis_module, "RESHARD_SECONDS", 0.2)
 
 

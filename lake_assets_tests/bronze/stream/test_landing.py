@@ -17,6 +17,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.stream_positions import Read, parse_ranges
+from lake_assets.bronze.stream import landed_files
 from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
@@ -169,6 +170,48 @@ def test_what_is_no_row_is_kept_whole(shop: Shop) -> None:
         ("3", False),
     ]
     assert (carrier.rows, carrier.qualified_table) == (0, ".")
+
+
+def test_many_large_rows_are_in_several_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landed_files, "LARGEST_TEXT", 50_000)
+    texts = [f"{n} \U0001f600\n" * 1000 for n in range(20)]
+    values = [message("insert", {"id": n, "v": text}, transaction=n + 1) for n, text in enumerate(texts)]
+    shop.stream.put("a", *values, message("update", {"id": 99, "v": ""}, before={"id": 1}, transaction=99))
+    files = shop.reader().land(0).logged
+    assert sorted(file.rows or 0 for file in files) == [6, 7, 8]
+    rows = [row for file in files for row in shop.rows(file)]
+    rows.sort(key=lambda row: row["$dms.change_sequence"])
+    assert [row["v"] for row in rows] == [*texts, ""]
+    assert [row.get("$dms.before.id") for row in rows] == [*[None] * 15, *["$dms.null"] * 5, "1"]
+
+
+def test_a_column_of_a_before_image_that_comes_late(shop: Shop) -> None:
+    befores: list[dict[str, Any] | None] = [None, {"id": 1}, {"v": "\n"}, {"v": None, "id": 2}]
+    values = [message("update", {"id": 9}, before=old, transaction=n + 1) for n, old in enumerate(befores)]
+    shop.stream.put("a", *values)
+    (file,) = shop.reader().land(0).logged
+    null = "$dms.null"
+    assert [(row["$dms.before.id"], row["$dms.before.v"]) for row in shop.rows(file)] == [
+        (null, null),
+        ("1", null),
+        (null, "\n"),
+        ("2", null),
+    ]
+
+
+def test_a_message_of_ten_mebibytes(shop: Shop) -> None:
+    text = '"\u00e9\r\n' * 1_900_000
+    shop.stream.put("a", message("insert", {"id": 1, "v": text}, transaction=1))
+    (file,) = shop.reader().land(0).logged
+    csv.field_size_limit(1 << 25)
+    assert [row["v"] == text for row in shop.rows(file)] == [True]
+
+
+def test_a_message_that_exhausts_a_parser_stops_no_landing(shop: Shop) -> None:
+    good, deep = message("insert", {"id": 1}, transaction=1), b"[" * 100_000 + b"]" * 100_000
+    shop.stream.put("a", good.replace(b"1", deep), b'{"metadata": %s}' % deep, deep, good)
+    landed = shop.reader().land(0)
+    assert (len(landed.faults), [id_ for _, id_ in shop.all_rows()]) == (3, ["1"])
 
 
 def test_positions_are_in_the_log(shop: Shop) -> None:

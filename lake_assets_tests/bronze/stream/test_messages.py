@@ -29,6 +29,8 @@ def change(value: bytes, before_image: str = "before-image") -> Change:
         ('""', ""),
         ("null", None),
         ('{"a": [1, 2.50]}', '{"a": [1, 2.50]}'),
+        ("[true, 1.0, null]", "[true, 1.0, null]"),
+        ('"\\ud83d\\ude00 \\u0000"', "\U0001f600 \0"),
     ],
 )
 def test_a_value_is_the_text_of_its_token(token: str, text: str | None) -> None:
@@ -70,7 +72,16 @@ def test_a_control_record_keeps_all_it_says() -> None:
         (message("insert", {}).replace(b'"data": {}', b'"data": [1]'), "no JSON object of columns"),
         (message("insert", {}).replace(b'"data": {},', b""), "it has no data"),
         (message("insert", {"v": "x"}).replace(b'"x"', b'"\\ud800"'), "no JSON object"),
+        (message("insert", {"v": "x"}).replace(b'"v"', b'"\\ud800"'), "no JSON object"),
+        (message("insert", {"v": "x"}).replace(b"x", b"\xff"), "no JSON object"),
+        (message("insert", {"v": "x"}).replace(b"x", b"\0"), "no JSON object"),
         (message("insert", {"v": "x"}).replace(b'"x"', b"NaN"), "no JSON object"),
+        (message("insert", {"v": "x"}).replace(b'"x"', b"[" * 100_000 + b"]" * 100_000), "no JSON object"),
+        (message("insert", {"v": "x"}).replace(b'"v"', b'"v": 1, "w": 2, "v"'), "it has 'v' twice"),
+        (message("insert", {"v": "x"}).replace(b'"v"', b'"v": "x", "\\u0076"'), "it has 'v' twice"),
+        (message("insert", {"v": "x"}).replace(b'"x"', b'{"a": 1, "a": 2}'), "it has 'a' twice"),
+        (message("update", {}, before={"id": 1}).replace(b'"id"', b'"id": 2, "id"'), "it has 'id' twice"),
+        (b"\xf3\x89\x9a\xc2" + message("insert", {}), "Kinesis Producer Library has put several records"),
     ],
 )
 def test_what_is_no_message_of_dms_says_why(value: bytes, why: str) -> None:

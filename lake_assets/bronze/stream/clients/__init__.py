@@ -2,6 +2,7 @@
 
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
+    MOST_BYTES,
     Client,
     Message,
     Polled,
@@ -10,4 +11,4 @@ from lake_assets.bronze.stream.clients.client import (
     Unread,
 )
 
-__all__ = ["EXPIRED", "Client", "Message", "Polled", "StreamFault", "StreamLost", "Unread"]
+__all__ = ["EXPIRED", "MOST_BYTES", "Client", "Message", "Polled", "StreamFault", "StreamLost", "Unread"]

@@ -16,6 +16,9 @@ EXPIRED = (
     "changes are missing."
 )
 """What to do when messages have expired."""
+MOST_BYTES = 32 << 20
+"""Bytes of the messages of one poll, about: it ends behind the answer with which it has more. A message may have ten
+megabytes, and one of a poll is in memory several times while it lands."""
 
 
 class StreamFault(StoreError):
@@ -67,7 +70,8 @@ class Client(Protocol):
         ...
 
     def poll(self, seconds: float, most: int) -> Polled:
-        """At most so many messages, and waits at most so long for the first. Raises StreamLost."""
+        """At most so many messages, of about MOST_BYTES at most, and waits at most so long for the first. Raises
+        StreamLost."""
         ...
 
     def is_current(self) -> bool:

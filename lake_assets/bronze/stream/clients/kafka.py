@@ -12,13 +12,22 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lake_assets.bronze.log.stream_positions import Ranges, Read
-from lake_assets.bronze.stream.clients.client import EXPIRED, Message, Polled, StreamFault, StreamLost, Unread
+from lake_assets.bronze.stream.clients.client import (
+    EXPIRED,
+    MOST_BYTES,
+    Message,
+    Polled,
+    StreamFault,
+    StreamLost,
+    Unread,
+)
 from lake_assets.config import KafkaConfig
 
 AT_ONCE = 1_000
 """Messages that are taken from the client's queue at a time."""
-MOST_BYTES = 64 << 20
-"""Bytes of one poll, about: a message may have ten megabytes."""
+MEMORY = {"queued.max.messages.kbytes": "16384", "fetch.max.bytes": "16777216"}
+"""librdkafka's settings for the messages that it has ready, and for one answer of a broker. A larger message comes
+alone."""
 GROWTH_SECONDS = 30.0
 """Seconds between two looks for new partitions."""
 ANSWER_SECONDS = 10.0
@@ -39,6 +48,8 @@ class KafkaClient:
         """By partition, the offset to read next; a partition without one is read from its beginning."""
         self._at_end: set[int] = set()
         """The partitions of which everything was read, once or more."""
+        self._error: Any = None
+        """The first that librdkafka has reported since the poll began."""
 
     def seek(self, read: Ranges) -> None:
         self._open(read)
@@ -58,6 +69,7 @@ class KafkaClient:
             "enable.partition.eof": "true",
             "isolation.level": "read_committed",
             "allow.auto.create.topics": "false",
+            "error_cb": self._note,
         }
         self.close()
         self._consumer = self._answer(lambda: Consumer(settings, logger=silent_logger()))
@@ -77,7 +89,7 @@ class KafkaClient:
 
     def _settings(self) -> dict[str, Any]:
         own = {name: value.get_secret_value() for name, value in self._config.client.items()}
-        return own | {"bootstrap.servers": self._config.bootstrap_servers}
+        return MEMORY | own | {"bootstrap.servers": self._config.bootstrap_servers}
 
     def _assign(self) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
@@ -107,18 +119,30 @@ class KafkaClient:
     def poll(self, seconds: float, most: int) -> Polled:
         if time.monotonic() - self._looked > GROWTH_SECONDS:
             self._look_for_growth()
+        self._error = None
         found: list[Message] = []
-        size, number = 0, 1
+        size, end = 0, time.monotonic() + seconds
         while len(found) < most and size < MOST_BYTES:
             # Waits for one message only, and takes the others that are there.
-            taken = self._answer(partial(self._consumer.consume, number, timeout=0 if found else seconds))
+            number, wait = min(AT_ONCE, most - len(found)), 0.0
+            if not found:
+                number, wait = 1, max(0.0, end - time.monotonic())
+            taken = self._answer(partial(self._consumer.consume, number, timeout=wait))
             if not taken:
                 break
             for message in self._messages(taken):
                 found.append(message)
                 size += len(message.value or b"")
-            number = min(AT_ONCE, most - len(found))
+        if not found and self._error is not None:
+            self._refuse(self._error)
         return Polled(found)
+
+    def _note(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        # Of one connection, which the client opens again.
+        if error.code() != KafkaError._TRANSPORT and self._error is None:
+            self._error = error
 
     def _messages(self, consumed: Sequence[Any]) -> list[Message]:
         from confluent_kafka import KafkaError

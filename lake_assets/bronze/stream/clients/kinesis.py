@@ -5,15 +5,29 @@ log has them.
 
 A shard that is split or merged is closed, and its children have the later messages of its keys. A child is read once
 its parents have no message any more, so that changes arrive nearly in order.
+
+A poll asks the shards that it has not asked for longest first, and gives each its share of the messages. So neither a
+long backlog of one shard nor its throttling keeps the others waiting.
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from lake_assets.bronze.log.stream_positions import Ranges, Read
-from lake_assets.bronze.stream.clients.client import EXPIRED, Message, Polled, StreamFault, StreamLost, Unread
+from lake_assets.bronze.stream.clients.client import (
+    EXPIRED,
+    MOST_BYTES,
+    Message,
+    Polled,
+    StreamFault,
+    StreamLost,
+    Unread,
+)
 from lake_assets.config import KinesisConfig
 from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.aws_faults import aws_errors, error_code
@@ -24,8 +38,17 @@ PAUSE_SECONDS = 0.25
 RESHARD_SECONDS = 10.0
 """Seconds between two looks for new shards."""
 MOST_RECORDS = 10_000
+"""Of one answer, which has at most 10 MiB."""
 MOST_LOOKS = 8
 """Requests for the oldest message of a shard: Kinesis may answer without messages though there are some."""
+LEAST_RECORDS = 1_000
+"""Messages that are asked of a shard, even if there are so many shards that its share is less."""
+AT_ONCE = 4
+"""Requests that are open at the same time, so that many shards do not take many round trips."""
+LARGE = 4 << 20
+"""Bytes of messages in an answer behind which only one request is open: an answer is in memory twice for a moment."""
+THROTTLED_SECONDS = 1.0
+"""Seconds for which a shard is not asked that was asked too often."""
 
 
 class _Throttled(StreamFault):
@@ -36,10 +59,42 @@ class _Expired(StreamFault):
     """The iterator was not used for five minutes."""
 
 
+class _Unreached(StreamFault):
+    """No answer came."""
+
+
+class _Record(msgspec.Struct, rename="pascal"):
+    sequence_number: str
+    data: bytes
+    approximate_arrival_timestamp: float
+    """Seconds since 1970."""
+
+
+class _Answer(msgspec.Struct, rename="pascal"):
+    """An answer to GetRecords."""
+
+    records: list[_Record]
+    next_shard_iterator: str | None = None
+    millis_behind_latest: int = 0
+
+
+_answers = msgspec.json.Decoder(_Answer)
+
+
+def _decode(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Reads the records, which takes botocore's own parser twenty times as long; it gets an answer without any. Errors
+    are left to it."""
+    if response_dict["status_code"] < 300:
+        customized_response_dict["answer"] = _answers.decode(response_dict["body"])
+        response_dict["body"] = b'{"Records": []}'
+
+
 _PUT_OFF = {
     "ProvisionedThroughputExceededException": _Throttled,
     "LimitExceededException": _Throttled,
     "KMSThrottlingException": _Throttled,
+    "InternalFailure": _Throttled,
+    "ServiceUnavailable": _Throttled,
     "ExpiredIteratorException": _Expired,
 }
 """By the code of an error, what is tried again at the next poll."""
@@ -65,6 +120,9 @@ class KinesisClient:
         self._created = ""
         self._looked = 0.0
         self._kept_for = timedelta(0)
+        self._is_large = True
+        """Whether an answer of the last requests was large; unknown before the first."""
+        self._threads = ThreadPoolExecutor(AT_ONCE, "kinesis")
 
     def seek(self, read: Ranges) -> None:
         self._open(read)
@@ -145,46 +203,74 @@ class KinesisClient:
     def poll(self, seconds: float, most: int) -> Polled:
         if time.monotonic() - self._looked > RESHARD_SECONDS:
             self._look()
-        found: list[Message] = []
-        drained: set[str] = set()
         end = time.monotonic() + seconds
         while True:
-            for shard in [each for each in self._shards.values() if self._is_open(each)]:
-                if len(found) < most and time.monotonic() >= shard.next_request:
-                    found += self._records(shard, min(most - len(found), MOST_RECORDS))
-                    if shard.drained:
-                        drained.add(self._full(shard.name))
-                        self._look()
-            if found or drained or time.monotonic() >= end:
-                return Polled(found, frozenset(drained))
+            polled = self._polled(most)
+            if polled.messages or polled.drained or time.monotonic() >= end:
+                return polled
             time.sleep(min(0.05, max(0.0, end - time.monotonic())))
+
+    def _polled(self, most: int) -> Polled:
+        """What the shards have that can be asked now."""
+        found: list[Message] = []
+        drained: set[str] = set()
+        size, now = 0, time.monotonic()
+        due = [shard for shard in self._shards.values() if self._is_open(shard) and now >= shard.next_request]
+        due.sort(key=lambda shard: shard.next_request)
+        while due and len(found) < most and size < MOST_BYTES:
+            left, at_once = most - len(found), 1 if self._is_large else AT_ONCE
+            share = max(left // len(due), min(LEAST_RECORDS, left // AT_ONCE), 1)
+            asked, due = due[: min(at_once, left)], due[min(at_once, left) :]
+            answers = [*self._threads.map(self._records, asked, [min(share, MOST_RECORDS)] * len(asked))]
+            sizes = [sum(len(message.value or b"") for message in messages) for messages in answers]
+            found += [message for messages in answers for message in messages]
+            size, self._is_large = size + sum(sizes), max(sizes) > LARGE
+            drained.update(self._full(shard.name) for shard in asked if shard.drained)
+        if drained:
+            self._look()
+        return Polled(found, frozenset(drained))
 
     def _records(self, shard: _Shard, most: int) -> list[Message]:
         shard.next_request = time.monotonic() + PAUSE_SECONDS
         if (answer := self._answered(shard, most)) is None:
             return []
         shard.drained = shard.iterator is None
-        records = answer["Records"]
         # An empty answer alone does not show it: Kinesis skips stretches without records.
-        shard.is_current |= not records and not answer.get("MillisBehindLatest", 0)
-        if records:
-            shard.through = records[-1]["SequenceNumber"]
-        return [
-            Message(self._full(shard.name), record["SequenceNumber"], record["Data"]) for record in records
-        ]
+        shard.is_current |= not answer.records and not answer.millis_behind_latest
+        if answer.records:
+            shard.through = answer.records[-1].sequence_number
+        name = self._full(shard.name)
+        return [Message(name, record.sequence_number, record.data) for record in answer.records]
 
-    def _answered(self, shard: _Shard, most: int) -> Any:
+    def _answer(self, iterator: str, most: int) -> _Answer:
+        # A request that Kinesis refuses is not sent again at once, because the other shards would wait for it.
+        client = self._aws.client("kinesis", self._config, retries={"total_max_attempts": 1})
+        client.meta.events.register("before-parse.kinesis.GetRecords", _decode, "lake_assets")
+        for is_last in (False, True):
+            try:
+                answer = self._asked(client, "get_records", ShardIterator=iterator, Limit=most)
+            except _Unreached:
+                # Kinesis may have closed a connection that was idle.
+                if is_last:
+                    raise
+                continue
+            found: _Answer = answer["answer"]
+            break
+        return found
+
+    def _answered(self, shard: _Shard, most: int) -> _Answer | None:
         """The answer to a request for the shard's next messages; None if it has to be asked again later."""
         try:
             if shard.iterator is None:
                 shard.iterator = self._iterator(shard)
-            answer = self._ask("get_records", ShardIterator=shard.iterator, Limit=most)
+            answer = self._answer(shard.iterator, most)
         except _Expired:
             shard.iterator = None
             return None
         except _Throttled:
+            shard.next_request = time.monotonic() + THROTTLED_SECONDS
             return None
-        shard.iterator = answer.get("NextShardIterator")
+        shard.iterator = answer.next_shard_iterator
         return answer
 
     def is_current(self) -> bool:
@@ -204,10 +290,9 @@ class KinesisClient:
         """When Kinesis got the next message of the shard; None if there is none."""
         for _ in range(MOST_LOOKS):
             answer = self._answered(shard, 1)
-            if answer is not None and answer["Records"]:
-                at: datetime = answer["Records"][0]["ApproximateArrivalTimestamp"]
-                return at
-            if answer is not None and (shard.iterator is None or not answer.get("MillisBehindLatest", 0)):
+            if answer is not None and answer.records:
+                return datetime.fromtimestamp(answer.records[0].approximate_arrival_timestamp, UTC)
+            if answer is not None and (shard.iterator is None or not answer.millis_behind_latest):
                 return None
             time.sleep(PAUSE_SECONDS)
         raise StreamFault(f"The stream {self._config.name} does not answer for {shard.name} now.")
@@ -224,11 +309,20 @@ class KinesisClient:
 
     def _ask(self, operation: str, **request: Any) -> Any:
         """The answer."""
+        return self._asked(self._aws.client("kinesis", self._config), operation, **request)
+
+    def _asked(self, client: Any, operation: str, **request: Any) -> Any:
         try:
-            return getattr(self._aws.client("kinesis", self._config), operation)(**request)
+            return getattr(client, operation)(**request)
         except aws_errors() as error:
-            kind = _PUT_OFF.get(error_code(error) or "", StreamFault)
+            code = error_code(error)
+            kind = _Unreached if code is None else _PUT_OFF.get(code, StreamFault)
             raise kind(f"The stream {self._config.name} cannot be read: {error}") from error
+        except msgspec.DecodeError as error:
+            raise StreamFault(
+                f"An answer of the stream {self._config.name} cannot be read: {error}"
+            ) from error
 
     def close(self) -> None:
         self._shards = {}
+        self._threads.shutdown()

@@ -1,0 +1,1 @@
+"""How fast the messages of a stream land, and how much memory their reader takes."""
