@@ -23,6 +23,8 @@ CASES = {
     "long backlog": Case(1_500_000, shards=8),
     "40 of 10 MiB": Case(40, shards=4, size=LARGEST - 4096),
     "40 of 10 MiB, awkward": Case(40, shards=4, size=LARGEST - 4096, text='"\U0001f600\n' + "x" * 1000),
+    "40 of 10 MiB, unreadable": Case(40, shards=4, size=LARGEST - 4096, operations=("truncate",)),
+    "50,000 unreadable": Case(50_000, operations=("truncate",)),
     "400 of 1 MiB": Case(400, shards=50, size=MIB - 4096),
     "transaction of 1 M rows": Case(1_000_000, shards=4, transaction_rows=1_000_000),
 }
@@ -104,8 +106,8 @@ def main() -> None:
                 "|",
                 flush=True,
             )
-            if found["rows"] != case.count or found["faults"]:
-                print(f"  {found['rows']} rows, {found['faults']} faults")
+            if found["rows"] + found["faults"] != case.count or (found["rows"] and found["faults"]):
+                sys.exit(f"{found['rows']} rows and {found['faults']} unreadable messages have landed")
 
 
 if __name__ == "__main__":

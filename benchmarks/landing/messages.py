@@ -4,18 +4,25 @@ Here: their text and sizes. Not here: the servers that have them.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 TABLES = 5
 SIZE = 627
 """Bytes of a message; 450 of them are metadata, as in real ones."""
+OPERATIONS = ("insert", "update", "update", "delete")
 
 
-def messages(count: int, size: int = SIZE, transaction_rows: int = 10, text: str = "x") -> Iterator[bytes]:
+def messages(
+    count: int,
+    size: int = SIZE,
+    transaction_rows: int = 10,
+    text: str = "x",
+    operations: Sequence[str] = OPERATIONS,
+) -> Iterator[bytes]:
     """So many messages of this size, about, with so many rows in a transaction. `text`: what fills a row."""
     for number in range(count):
         transaction, record = divmod(number, transaction_rows)
-        operation = ("insert", "update", "update", "delete")[number % 4]
+        operation = operations[number % len(operations)]
         at = f"2026-11-28T10:{number // 60_000 % 60:02d}:{number // 1000 % 60:02d}"
         place = (157832 << 32) + 1000 + transaction * 977
         said = {

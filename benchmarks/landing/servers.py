@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.landing.messages import SIZE, messages
+from benchmarks.landing.messages import OPERATIONS, SIZE, messages
 from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets_tests.helpers.servers.kinesis_answers import Answers, answering_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS
@@ -30,8 +30,13 @@ class Case:
     transaction_rows: int = 10
     text: str = "x"
     """What fills a row."""
+    operations: tuple[str, ...] = OPERATIONS
     delay: float = 0.0
     """Seconds of an answer of Kinesis."""
+
+    def messages(self, count: int) -> Iterator[bytes]:
+        """The first of them."""
+        return messages(count, self.size, self.transaction_rows, self.text, self.operations)
 
 
 HELD = 50_000
@@ -42,7 +47,7 @@ def answer(case: Case, address: "Connection") -> None:
     """Serves the case's stream; the body of a process."""
     distinct = min(case.count, HELD)
     shards: dict[str, list[bytes]] = {f"shardId-{n:012d}": [] for n in range(case.shards)}
-    for number, value in enumerate(messages(distinct, case.size, case.transaction_rows, case.text)):
+    for number, value in enumerate(case.messages(distinct)):
         shards[f"shardId-{number % case.shards:012d}"].append(value)
     with answering_server(Answers(shards, case.count // distinct, case.delay)) as at:
         address.send(at)
@@ -82,7 +87,7 @@ def kafka(case: Case, folder: Path) -> Iterator[dict[str, Any]]:
                 "queue.buffering.max.kbytes": 512 << 10,
             }
         )
-        for number, value in enumerate(messages(case.count, case.size, case.transaction_rows, case.text)):
+        for number, value in enumerate(case.messages(case.count)):
             while True:
                 try:
                     producer.produce("changes", value, partition=number % case.shards)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.bronze.stream.clients import StreamLost
 from lake_assets.config import table_text
 from lake_assets.iceberg.table_io import load_table
@@ -26,6 +27,9 @@ LISTENING_SECONDS = 1.0
 LANDINGS_BEHIND = 10
 """While silver is behind, about so many landings wait for it: a table that is stopped for a day has no file for each
 second of it."""
+LARGE_MESSAGES, LARGE_BYTES = 10_000, 1 << 20
+"""A landing of so many messages, or with files of so many bytes: the next one follows at once, because a pause is there
+for fewer files, and a stream that is behind would expire."""
 LONGEST_INTERVAL = 10
 """The longest pause between two landings, in intervals of the source."""
 MOST_LOOKS = 20
@@ -61,9 +65,17 @@ def land_until(
             if found.logged:
                 landed(found.listed, len(found.logged))
                 unapplied.add(found.logged)
+                if is_large(found):
+                    continue
                 wanted = pause_between(stream.interval.total_seconds(), unapplied.seconds())
                 pause = max(0.0, began + wanted - time.monotonic())
     return total
+
+
+def is_large(landed: Discovery) -> bool:
+    """Whether a landing needs no pause behind it."""
+    size = sum(file.size for file in landed.logged)
+    return landed.listed >= LARGE_MESSAGES or size >= LARGE_BYTES
 
 
 def pause_between(interval: float, behind: float) -> float:

@@ -12,13 +12,15 @@ from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.scan.discovery import NOT_CONFIGURED, Discovery
 from lake_assets.bronze.stream.clients import Message
 from lake_assets.bronze.stream.clients.stream_client import opened_client
-from lake_assets.bronze.stream.landing import Fault, Landed, Landing
+from lake_assets.bronze.stream.landing import CARRIER, Fault, Landed, Landing
 from lake_assets.config import REDACTED
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target, source_targets
 from lake_assets.words import many
 
 MOST_WARNINGS = 20
+SHOWN_BYTES = 4096
+"""Bytes of a message that the quarantine shows, which is in memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,29 +81,33 @@ class StreamArrivals:
         self._client.close()
 
     def _quarantine(self, faults: list[Fault]) -> None:
-        """Quarantines what cannot be read of the lake's tables; a message that is read again is quarantined once."""
-        now = datetime.now(UTC)
-        held = [
-            Quarantined(
-                silver_table=target.identifier,
-                source=self._source,
-                table=target.table,
-                key=_place(fault.message),
-                version="stream",
-                log_offset=self._runtime.file_log.head(),
-                row=None,
-                line=None,
-                raw=_text(fault.message.value, target),
-                reason=fault.reason,
-                batch="",
-                at=now,
-            )
-            for fault in faults
-            for target in self._targets
-            if target.table == fault.table
-        ]
+        """Quarantines what cannot be read of the lake's tables, up to the limit of rows of each; a message that is read
+        again is quarantined once. `_stream/` has all of them, whole."""
+        head, quarantine = self._runtime.file_log.head(), self._runtime.quarantine
+        held: list[Quarantined] = []
+        for target in self._targets:
+            own = [fault for fault in faults if fault.table == target.table]
+            if own:
+                room = max(1, target.config.quarantine.max_rows) - len(quarantine.open(target.identifier))
+                held += [self._held(fault, target, head) for fault in own[: max(0, room)]]
         if held:
-            self._runtime.quarantine.add(held)
+            quarantine.add(held)
+
+    def _held(self, fault: Fault, target: Target, head: int) -> Quarantined:
+        return Quarantined(
+            silver_table=target.identifier,
+            source=self._source,
+            table=target.table,
+            key=_place(fault.message),
+            version="stream",
+            log_offset=head,
+            row=None,
+            line=None,
+            raw=_text(fault.message.value, target),
+            reason=fault.reason,
+            batch="",
+            at=datetime.now(UTC),
+        )
 
     def _warn(self, landed: Landed) -> None:
         for fault in landed.faults[:MOST_WARNINGS]:
@@ -123,4 +129,7 @@ def _place(message: Message) -> str:
 
 
 def _text(value: bytes | None, target: Target) -> str:
-    return REDACTED if target.config.mask else (value or b"").decode(errors="replace")
+    if target.config.mask:
+        return REDACTED
+    text = (value or b"")[:SHOWN_BYTES].decode(errors="replace")
+    return text if len(value or b"") <= SHOWN_BYTES else f"{text}… (the whole message is in {CARRIER}/)"

@@ -1,8 +1,12 @@
 """The landings of a process of their own: when they happen, what stops them, and who sees what they land."""
 
+import base64
+import gzip
+import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.bronze.stream.clients import Polled, StreamFault, StreamLost
 from lake_assets.commands.board.board import content
 from lake_assets.commands.show.status import status, stream_lines
@@ -20,9 +25,10 @@ from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
 from lake_assets.rounds import stream_arrivals
 from lake_assets.rounds.arrivals import opened_input
-from lake_assets.rounds.landings import Unapplied, land_until, pause_between
+from lake_assets.rounds.landings import Unapplied, is_large, land_until, pause_between
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_messages import MemoryClient, MemoryStream, message
+from lake_assets_tests.helpers.files.records import logged
 
 
 class Client(MemoryClient):
@@ -121,6 +127,33 @@ def test_messages_that_are_gone_end_the_landings(shop: Shop) -> None:
 )
 def test_landings_become_rare_while_silver_is_behind(behind: float, pause: float) -> None:
     assert pause_between(1.0, behind) == pytest.approx(pause)
+
+
+def test_a_long_backlog_lands_without_pauses(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.rounds.landings.LARGE_MESSAGES", 100)
+    monkeypatch.setattr("lake_assets.rounds.landings.pause_between", lambda *_: pytest.fail("it pauses"))
+    shop.stream.put("0", *map(sent, range(2000)))
+    assert land_until(shop.ended, shop.lake.runtime, "shop", pytest.fail) == 2000
+
+
+def test_many_large_messages_that_cannot_be_read(shop: Shop) -> None:
+    wrong = message("insert", {"id": 1, "v": "x" * 5000}, transaction=1).replace(b"insert", b"truncate")
+    shop.stream.put("0", *[wrong] * 150, sent(1))
+    land_until(shop.ended, shop.lake.runtime, "shop", lambda warning: None)
+    held = shop.lake.runtime.quarantine.open("silver_shop.items")
+    assert len(held) == shop.lake.config.sources["shop"].tables["public.items"].quarantine.max_rows == 100
+    assert {len(one.raw or "") for one in held} == {4096 + len("… (the whole message is in _stream/)")}
+    carriers = (Path(shop.lake.config.sources["shop"].location) / "_stream").glob("*.json.gz")
+    kept = [json.loads(line) for file in carriers for line in gzip.decompress(file.read_bytes()).splitlines()]
+    assert [base64.b64decode(one["base64"]) for one in kept] == [wrong] * 150
+    assert shop.rows() == 1
+
+
+def test_large_messages_need_no_pause() -> None:
+    few = Discovery([], [], {}, 0, 3)
+    assert not is_large(few)
+    assert is_large(replace(few, listed=10_000))
+    assert is_large(replace(few, logged=[logged(1, "a/b/c.csv", size=1 << 20)]))
 
 
 def test_how_long_silver_is_behind(shop: Shop) -> None:

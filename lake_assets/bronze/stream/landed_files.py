@@ -25,9 +25,11 @@ _LEADING = (LANDED.operation_column, LANDED.timestamp_column_name or "", LANDED.
 _UNZONED = ("timestamp", "date")
 """Types whose values have no zone. DMS writes a Z behind them all the same."""
 
-LARGEST_TEXT = 16 << 20
-"""Bytes of a file's text, about: it is in memory until it is written, and a file that needs the strict reader may not
-have more than 64 MiB."""
+MOST_TEXT = 24 << 20
+"""Bytes of the texts of a landing's files, about, which are in memory until they are written. Besides, a file that
+needs the strict reader may not have more than 64 MiB."""
+_AT_ONCE = 1000
+"""Lines that are packed at a time."""
 _MORE = f",{NULL}".encode()
 _SPECIAL = re.compile(rb'[",\r\n]')
 
@@ -77,8 +79,8 @@ class LandedFile:
         """How many."""
         return len(self._lines)
 
-    def add(self, row: Row, lacking: str) -> None:
-        """Adds a row. `lacking`: what a column is that the row does not have."""
+    def add(self, row: Row, lacking: str) -> int:
+        """Adds a row, and returns its bytes. `lacking`: what a column is that the row does not have."""
         change = row.change
         at = "" if row.at is None else row.at.replace(tzinfo=None).isoformat(" ", "microseconds")
         values = change.values
@@ -95,6 +97,7 @@ class LandedFile:
             self.built = row.built
         if row.at is not None and (self.first is None or row.at < self.first):
             self.first = row.at
+        return len(line)
 
     def _images(self, before: Values) -> list[str | None]:
         """The fields of a before image. The rows so far have none of a column that is new."""
@@ -111,10 +114,14 @@ class LandedFile:
     def content(self) -> bytes:
         """The file, as gzip."""
         before = [f"{LANDED.before_image_prefix}{name}" for name in self.before]
-        packed = zlib.compressobj(1, wbits=31)
-        pieces = [packed.compress(_line([*_LEADING, *self.columns, *before]) + b"\n")]
-        pieces += [packed.compress(b"\n".join([*lines, b""])) for lines in _batches(self._lines)]
-        return b"".join([*pieces, packed.flush()])
+        return packed([_line([*_LEADING, *self.columns, *before]), *self._lines])
+
+
+def packed(lines: list[bytes]) -> bytes:
+    """The lines as gzip."""
+    found = zlib.compressobj(1, wbits=31)
+    batches = (lines[begin : begin + _AT_ONCE] for begin in range(0, len(lines), _AT_ONCE))
+    return b"".join([*(found.compress(b"\n".join([*batch, b""])) for batch in batches), found.flush()])
 
 
 def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
@@ -146,9 +153,10 @@ class Files:
         self._spelled: dict[str, dict[str, Spelled]] = {}
 
     def of(self, rows: Iterable[Row]) -> Iterator[LandedFile]:
-        """The files of these rows, each row in one of them; a file once it is large, the others at the end."""
+        """The files of these rows, each row in one of them. The largest is finished when they have much text, the
+        others at the end."""
         found: dict[tuple[str, bool, Names], LandedFile] = {}
-        keeps_null = self._source.dms.include_null_and_empty
+        keeps_null, size = self._source.dms.include_null_and_empty, 0
         for row in rows:
             names = self._names(row)
             place = row.table, row.change.is_load, names
@@ -157,10 +165,12 @@ class Files:
                 file = found[place] = next(alike, None) or LandedFile(row, names, self._spellings(row.table))
             # Of a deleted row, only the key counts. An insert that lacks a column has NULL there, if the endpoint
             # leaves NULL out.
-            file.add(row, ABSENT if keeps_null and row.change.operation == "U" else NULL)
-            if file.size > LARGEST_TEXT:
-                found = {at: other for at, other in found.items() if other is not file}
-                yield file
+            size += file.add(row, ABSENT if keeps_null and row.change.operation == "U" else NULL)
+            if size > MOST_TEXT:
+                largest = max(found.values(), key=lambda each: each.size)
+                found = {at: other for at, other in found.items() if other is not largest}
+                size -= largest.size
+                yield largest
         yield from {id(file): file for file in found.values()}.values()
 
     def _names(self, row: Row) -> Names:
@@ -212,10 +222,6 @@ def _without_zone(text: str) -> str:
 
 def _without_prefix(text: str) -> str:
     return text.removeprefix("0x")
-
-
-def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
-    return (lines[begin : begin + 1000] for begin in range(0, len(lines), 1000))
 
 
 def _line(fields: list[str]) -> bytes:

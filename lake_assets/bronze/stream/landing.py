@@ -8,8 +8,6 @@ it if another reader has landed since. So nothing else keeps a position, any num
 killed leaves files that no record names.
 """
 
-import base64
-import gzip
 import io
 import json
 import logging
@@ -19,7 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
+
+import msgspec
 
 from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.inspection import FileInspection
@@ -28,7 +28,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.log.stream_positions import Overtaken, Read
 from lake_assets.bronze.stream.clients import Client, Message, Polled
-from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, row_of
+from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
 from lake_assets.bronze.stream.messages import Control, Unreadable, parse
 from lake_assets.config import LANDED, SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore
@@ -111,7 +111,7 @@ class Landing:
             raise
 
     def _landed(self, polled: Polled, read: dict[str, Read], ranges: dict[str, Read]) -> Landed:
-        done, rest = Landed(messages=len(polled.messages)), list[dict[str, Any]]()
+        done, rest = Landed(messages=len(polled.messages)), list[bytes]()
         now, rows = datetime.now(UTC), 0
         new = []
         for file in self._files.of(self._rows(polled.messages, done, rest)):
@@ -126,7 +126,7 @@ class Landing:
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
         return done
 
-    def _rows(self, messages: Sequence[Message], done: Landed, rest: list[dict[str, Any]]) -> Iterator[Row]:
+    def _rows(self, messages: Sequence[Message], done: Landed, rest: list[bytes]) -> Iterator[Row]:
         """The rows among the messages. Adds the others to `rest`, and what all are to `done`."""
         for message in messages:
             try:
@@ -171,8 +171,8 @@ class Landing:
         inspected = replace(inspected, first_commit_ts=file.first)
         return self._stored(data, content, inspected)
 
-    def _carrier(self, rest: Sequence[dict[str, Any]], now: datetime) -> NewFile:
-        content = gzip.compress("".join(f"{json.dumps(one)}\n" for one in rest).encode())
+    def _carrier(self, rest: list[bytes], now: datetime) -> NewFile:
+        content = packed(rest)
         key = f"{CARRIER}/{_name(FileKind.CDC, now)}.json.gz"
         data = DataFile(key, "", "", FileKind.CDC, "json", "gzip", now, now.date())
         return self._stored(data, content, FileInspection(rows=0))
@@ -220,14 +220,14 @@ def _table_of(message: Message) -> str | None:
         return None
 
 
-def _as_json(message: Message, reason: str | None) -> dict[str, Any]:
-    value = message.value or b""
-    return {
+def _as_json(message: Message, reason: str | None) -> bytes:
+    kept = {
         "shard": message.shard,
         "position": message.position,
         "reason": reason,
-        "base64": base64.b64encode(value).decode(),
+        "base64": message.value or b"",
     }
+    return msgspec.json.encode(kept)
 
 
 class _InMemory:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import boto3
 import pytest
@@ -66,6 +67,14 @@ def test_a_long_backlog_of_a_shard_leaves_room_for_the_others(opened: Opened) ->
     assert all(counts[shard] == 500 for shard in quiet)
 
 
+def test_one_shard_of_many_catches_up(opened: Opened) -> None:
+    quiet = {f"quiet{n:02d}": [b"{}"] for n in range(40)}
+    answers = Answers({"busy": [b"{}"] * 40_000} | quiet)
+    client = opened(answers)
+    counts = [by_shard(client.poll(1, 20_000))["busy"] for _ in range(4)]
+    assert counts[1:] == [10_000] * 3
+
+
 def test_more_shards_than_one_poll_can_read_take_turns(opened: Opened) -> None:
     answers = Answers({f"s{n}": [b"{}"] * 100 for n in range(30)}, times=200)
     client, counts = opened(answers), Counter[str]()
@@ -107,6 +116,14 @@ def test_a_poll_ends_when_it_has_many_bytes(opened: Opened) -> None:
 def test_a_connection_that_was_closed_is_opened_again(opened: Opened) -> None:
     client = opened(Answers({"a": [b"{}"]}, lost=1))
     assert len(client.poll(1, 10).messages) == 1
+
+
+def test_records_are_decoded_once() -> None:
+    body = b'{"Records":[{"SequenceNumber":"1","Data":"eA==","ApproximateArrivalTimestamp":1.5}]}'
+    response, own = {"status_code": 200, "body": body}, dict[str, Any]()
+    for _ in range(2):
+        kinesis_module._decode(response, own)
+    assert [(record.sequence_number, record.data) for record in own["answer"].records] == [("1", b"x")]
 
 
 def test_a_server_that_never_answers(opened: Opened) -> None:

@@ -173,7 +173,7 @@ def test_what_is_no_row_is_kept_whole(shop: Shop) -> None:
 
 
 def test_many_large_rows_are_in_several_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed_files, "LARGEST_TEXT", 50_000)
+    monkeypatch.setattr(landed_files, "MOST_TEXT", 50_000)
     texts = [f"{n} \U0001f600\n" * 1000 for n in range(20)]
     values = [message("insert", {"id": n, "v": text}, transaction=n + 1) for n, text in enumerate(texts)]
     shop.stream.put("a", *values, message("update", {"id": 99, "v": ""}, before={"id": 1}, transaction=99))

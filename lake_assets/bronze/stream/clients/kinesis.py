@@ -6,8 +6,9 @@ log has them.
 A shard that is split or merged is closed, and its children have the later messages of its keys. A child is read once
 its parents have no message any more, so that changes arrive nearly in order.
 
-A poll asks the shards that it has not asked for longest first, and gives each its share of the messages. So neither a
-long backlog of one shard nor its throttling keeps the others waiting.
+A poll asks first the shards that had nothing more the last time, which leave most of their share of the messages to the
+others, and those before that it has not asked for longest. So neither a long backlog of one shard nor its throttling
+keeps the others waiting.
 """
 
 import time
@@ -84,7 +85,8 @@ _answers = msgspec.json.Decoder(_Answer)
 def _decode(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
     """Reads the records, which takes botocore's own parser twenty times as long; it gets an answer without any. Errors
     are left to it."""
-    if response_dict["status_code"] < 300:
+    # Two threads may have registered it at the same moment.
+    if response_dict["status_code"] < 300 and "answer" not in customized_response_dict:
         customized_response_dict["answer"] = _answers.decode(response_dict["body"])
         response_dict["body"] = b'{"Records": []}'
 
@@ -108,6 +110,8 @@ class _Shard:
     iterator: str | None = None
     drained: bool = False
     next_request: float = 0.0
+    is_behind: bool = True
+    """Whether it had more messages than it was asked for."""
     is_current: bool = False
 
 
@@ -216,7 +220,7 @@ class KinesisClient:
         drained: set[str] = set()
         size, now = 0, time.monotonic()
         due = [shard for shard in self._shards.values() if self._is_open(shard) and now >= shard.next_request]
-        due.sort(key=lambda shard: shard.next_request)
+        due.sort(key=lambda shard: (shard.is_behind, shard.next_request))
         while due and len(found) < most and size < MOST_BYTES:
             left, at_once = most - len(found), 1 if self._is_large else AT_ONCE
             share = max(left // len(due), min(LEAST_RECORDS, left // AT_ONCE), 1)
@@ -271,6 +275,7 @@ class KinesisClient:
             shard.next_request = time.monotonic() + THROTTLED_SECONDS
             return None
         shard.iterator = answer.next_shard_iterator
+        shard.is_behind = answer.millis_behind_latest > 0
         return answer
 
     def is_current(self) -> bool:
