@@ -3,7 +3,7 @@ source."""
 
 import os
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -110,26 +110,86 @@ def test_odd_texts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
     assert bench.rows() == bench.as_silver(TABLE, expected)
 
 
-def test_a_reload(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DMS drops the table, creates it, and sends its rows again: what the second load does not have is gone."""
+def rows(*numbers: int, text: str) -> list[dict[str, Any]]:
+    return [{"v": text, "id": number, "part": "x", "n": number} for number in numbers]
+
+
+BEFORE, AFTER = rows(1, 2, 3, text="first"), rows(2, 3, text="second")
+SOON = NOON + timedelta(seconds=5)
+
+
+def loaded(found: Sequence[dict[str, Any]], at: datetime) -> list[bytes]:
+    """DMS's messages of a full load: first that it creates the table, then the rows. The helper's rows are built a
+    second after `at`."""
+    created = [control("drop-table", {}, table=TABLE, at=at), control("create-table", {}, table=TABLE, at=at)]
+    return [*created, *(message("load", row, table=TABLE, at=at) for row in found)]
+
+
+RELOADS = {
+    "in one landing": [[*loaded(BEFORE, NOON), *loaded(AFTER, SOON)]],
+    "without a change in between": [loaded(BEFORE, NOON), loaded(AFTER, SOON)],
+    "its rows land before it": [loaded(BEFORE, NOON), loaded(AFTER, SOON)[2:], loaded(AFTER, SOON)[:2]],
+    "a row lands before it": [loaded(BEFORE, NOON), loaded(AFTER, SOON)[3:], loaded(AFTER, SOON)[:3]],
+    "a row of the first load lands last": [
+        loaded(BEFORE, NOON)[:-1],
+        loaded(AFTER, SOON),
+        loaded(BEFORE, NOON)[-1:],
+    ],
+    "everything twice": [
+        loaded(BEFORE, NOON),
+        loaded(AFTER, SOON),
+        loaded(BEFORE, NOON),
+        loaded(AFTER, SOON),
+    ],
+}
+"""Landings."""
+
+
+@pytest.mark.parametrize("landings", RELOADS.values(), ids=RELOADS)
+def test_a_reload(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landings: Sequence[Sequence[bytes]]
+) -> None:
+    """What the second load does not have is gone."""
     stream = MemoryStream()
     monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "postgresql", ["id"])
+    for landing in landings:
+        stream.put("a", *landing)
+        bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, AFTER)
+    stream.put("b", message("delete", {"id": 3}, table=TABLE, at=SOON + timedelta(minutes=2)))
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, AFTER[:1])
 
-    def rows(*numbers: int, text: str) -> list[dict[str, Any]]:
-        return [{"v": text, "id": number, "part": "x", "n": number} for number in numbers]
 
-    stream.put("a", *(message("load", row, table=TABLE) for row in rows(1, 2, 3, text="first")))
+def test_a_task_that_starts_again_is_no_reload(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "postgresql", ["id"])
+    stream.put("a", *loaded(BEFORE, NOON))
+    bench.apply()
     later = NOON + timedelta(minutes=10)
-    stream.put("a", message("update", rows(2, text="changed")[0], before={}, table=TABLE, at=later))
+    stream.put("a", control("create-table", {}, table=TABLE, at=later))
+    stream.put("a", message("delete", {"id": 3}, table=TABLE, at=later + timedelta(seconds=1)))
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, BEFORE[:2])
+
+
+def test_a_reload_that_no_message_announces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change in between shows it, as it does in files."""
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "postgresql", ["id"])
+    stream.put("a", *(message("load", row, table=TABLE) for row in BEFORE))
+    changed = rows(2, text="changed")[0]
+    later = NOON + timedelta(minutes=10)
+    stream.put("a", message("update", changed, before={}, table=TABLE, at=later))
     bench.apply()
     again = NOON + timedelta(hours=1)
-    second = rows(2, 3, text="second")
-    stream.put("a", control("drop-table", {}, table=TABLE), control("create-table", {}, table=TABLE))
-    stream.put("a", *(message("load", row, table=TABLE, at=again) for row in second))
+    stream.put("a", *(message("load", row, table=TABLE, at=again) for row in AFTER))
     bench.apply()
-    assert bench.rows() == bench.as_silver(TABLE, second)
-    last = again + timedelta(minutes=10)
-    stream.put("b", message("delete", {"id": 3}, table=TABLE, at=last))
-    bench.apply()
-    assert bench.rows() == bench.as_silver(TABLE, second[:1])
+    assert bench.rows() == bench.as_silver(TABLE, AFTER)

@@ -34,6 +34,7 @@ from itertools import zip_longest
 from operator import attrgetter
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, place_of
+from lake_assets.bronze.log.created_tables import loads_apart
 from lake_assets.bronze.log.epochs import (
     File,
     epoch_start,
@@ -72,7 +73,9 @@ def new_records(
     for files in groups:
         upto = based_on
         if records:
+            created = known.created
             known, upto = Known.of([*earlier, *records]), records[-1].offset
+            known.created = created
         # An object that was overwritten has its former content no more.
         overwritten = {file.key for file in found if known.is_overwritten(file)}
         admitted = admit(files, known, upto, listed, {*absent, *overwritten})
@@ -258,6 +261,9 @@ def _epoch_of_new_key(
     earlier: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch < epoch]
     earlier += [f for f, e in found if e < epoch]
     others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
+    created = known.created.get(table_text(*table), ())
+    if (apart := loads_apart(file, others, created)) != 0:
+        return max(FIRST_EPOCH, epoch + (1 if apart > 0 else -1))
     cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
     cdc += [f for f in changes if f.stream == table]
     before: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch - 1]

@@ -1,11 +1,11 @@
-"""How much of each table has landed on each day, over all scans.
+"""What has landed on each day, over all scans.
 
-Here: the sums of a day, kept up to date as the log grows. Not here: which files are logged (`admission.py`), the events
-that report them (`orchestration/assets/bronze_assets.py`).
+Here: the files of a range of days, and the sums of a day, kept up to date as the log grows. Not here: which files are
+logged (`admission.py`), the events that report them (`orchestration/assets/bronze_assets.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.files.keys import FileKind
@@ -55,3 +55,17 @@ class DayTotals:
             self._seen = file.offset
             if not file.retry and file.kind is not FileKind.VANISHED:
                 self._days[file.qualified_table, file.capture_date.isoformat()][file.key] = file
+
+
+def files_of_days(files: Iterable[LoggedFile], first: str | None, last: str | None) -> list[LoggedFile]:
+    """The newest version of each file whose capture date lies in `first` to `last` (ISO days, both included), in log
+    order; None for no bound."""
+    newest: dict[str, LoggedFile] = {}
+    for file in sorted(files, key=lambda f: f.offset):
+        newest[file.key] = file
+    return [
+        file
+        for file in sorted(newest.values(), key=lambda f: f.offset)
+        if (first is None or file.capture_date.isoformat() >= first)
+        and (last is None or file.capture_date.isoformat() <= last)
+    ]

@@ -25,7 +25,9 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import new_records
+from lake_assets.bronze.log.created_tables import moved_to_later_loads
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
+from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.log.log_record import (
     LOG_SCHEMA,
     LoggedFile,
@@ -38,7 +40,15 @@ from lake_assets.bronze.log.log_record import (
     to_arrow,
 )
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
-from lake_assets.bronze.log.stream_positions import Overtaken, Ranges, Read, overtaken, ranges_text
+from lake_assets.bronze.log.stream_positions import (
+    NOTHING_CREATED,
+    Created,
+    Ranges,
+    Read,
+    merged,
+    note_text,
+    refuse_overtaken,
+)
 from lake_assets.config import TableName
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
@@ -224,12 +234,13 @@ class FileLog:
         based_on: int,
         listed: Collection[str] | None = None,
         absent: Collection[str] = (),
+        known: Known | None = None,
     ) -> list[LoggedFile]:
         """The records of new files above the view's head."""
         view = self._view
         return new_records(
             new,
-            view.known(source),
+            known or view.known(source),
             view.of(source),
             source=source,
             head=view.head,
@@ -245,15 +256,26 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).read)
 
-    def land(self, source: str, new: Sequence[NewFile], ranges: Ranges) -> list[LoggedFile]:
-        """Logs the files of a landing, and what it has read, in one commit. Raises Overtaken if another reader has
-        landed messages of one of its shards since: then nothing was logged. Otherwise as `append`."""
+    def created(self, source: str) -> Created:
+        """By table of the source's stream, when DMS created it."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).created)
+
+    def land(
+        self, source: str, new: Sequence[NewFile], ranges: Ranges, created: Created = NOTHING_CREATED
+    ) -> list[LoggedFile]:
+        """Logs the files of a landing, and what it has read, in one commit. `created`: the tables that DMS created.
+        Raises Overtaken if another reader has landed messages of one of its shards since: then nothing was logged.
+        Otherwise as `append`."""
 
         def propose() -> list[LoggedFile]:
-            if (shard := overtaken(ranges, self._view.known(source).read)) is not None:
-                raise Overtaken(source, shard)
-            first, *others = self._records_of(source, new, self._view.head)
-            return [replace(first, ranges=ranges_text(ranges)), *others]
+            known = self._view.known(source)
+            refuse_overtaken(source, ranges, known.read)
+            known = replace(known, created=merged(known.created, created))
+            first, *others = self._records_of(source, new, self._view.head, known=known)
+            records = [replace(first, ranges=note_text(ranges, created)), *others]
+            return records + moved_to_later_loads(known, created, records)
 
         with self._lock:
             return self._append(propose)

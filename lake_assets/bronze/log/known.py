@@ -14,7 +14,7 @@ from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of, place
 from lake_assets.bronze.log.copies import Chain, Chains
 from lake_assets.bronze.log.epochs import File
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.stream_positions import Read, parse_ranges
+from lake_assets.bronze.log.stream_positions import Created, Read, merged, parse_created, parse_ranges
 from lake_assets.config import table_text
 
 FIRST_EPOCH = 1
@@ -48,6 +48,8 @@ class Known:
     """By `content_of`, the newest record."""
     read: dict[str, Read] = field(default_factory=dict)
     """By shard of the source's stream, what the newest landing has read of it."""
+    created: Created = field(default_factory=dict)
+    """By `schema.table` of the source's stream, when DMS created the table, in order."""
     chains: dict[tuple[str, str], Chains] = field(default_factory=lambda: defaultdict(Chains))
     """By stream, the objects that each of its files has been."""
 
@@ -64,6 +66,7 @@ class Known:
         table = record.stream
         if record.ranges is not None:
             self.read |= parse_ranges(record.ranges, record.logged_at)
+            self.created = merged(self.created, parse_created(record.ranges))
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset

@@ -1,13 +1,15 @@
 """How far a stream was read: by shard, beside the files that have its messages.
 
-Here: the ranges of one landing, and the positions after all landings. Not here: committing them
+Here: the ranges of one landing, the positions after all landings, when tables were created. Not here: committing them
 (`file_log.py`). Pure.
 """
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +38,49 @@ class Overtaken(Exception):
         super().__init__(f"{source}: another reader has landed messages of {shard}")
 
 
-def ranges_text(ranges: Ranges) -> str:
-    """The ranges as the log has them."""
-    return json.dumps(
-        {shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(ranges.items())}
-    )
+Created = Mapping[str, Sequence[datetime]]
+"""By `schema.table`, when DMS reported that it creates the table; UTC, on DMS's clock. It does so before each full
+load, and when a task starts. The rows of two loads are before and behind such a time."""
+NOTHING_CREATED: Created = MappingProxyType({})
+
+
+def note_text(ranges: Ranges, created: Created) -> str:
+    """What a landing has read, as the log has it."""
+    shards = {shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(ranges.items())}
+    times = {table: [at.isoformat() for at in found] for table, found in sorted(created.items())}
+    return json.dumps({"shards": shards, "created": times})
 
 
 def parse_ranges(text: str, at: datetime | None = None) -> dict[str, Read]:
     """The ranges of a record of the log, which was logged at that time."""
     return {
         shard: Read(after, through, messages, drained, at)
-        for shard, (after, through, messages, drained) in json.loads(text).items()
+        for shard, (after, through, messages, drained) in json.loads(text)["shards"].items()
     }
 
 
-def overtaken(ranges: Ranges, read: Ranges) -> str | None:
-    """The shard of which another reader has landed messages since; None if there is none. `read`: the newest ranges of
-    the log."""
+def parse_created(text: str) -> dict[str, list[datetime]]:
+    """The tables that a record of the log reports as created."""
+    return {
+        table: [datetime.fromisoformat(at) for at in found]
+        for table, found in json.loads(text)["created"].items()
+    }
+
+
+def merged(before: Created, more: Created) -> dict[str, list[datetime]]:
+    """Both, each time once, in order."""
+    return {table: sorted({*before.get(table, ()), *more.get(table, ())}) for table in {*before, *more}}
+
+
+def load_number(created: Sequence[datetime], at: datetime) -> int:
+    """Which of a table's loads a row is of that DMS transferred at this time: how often the table was created until
+    then."""
+    return bisect_right(created, at)
+
+
+def refuse_overtaken(source: str, ranges: Ranges, read: Ranges) -> None:
+    """Raises Overtaken if another reader has landed messages of a shard since. `read`: the newest ranges of the log."""
     for shard, own in ranges.items():
         newest = read.get(shard)
         if own.after != (newest.through if newest is not None else None) or (newest and newest.drained):
-            return shard
-    return None
+            raise Overtaken(source, shard)

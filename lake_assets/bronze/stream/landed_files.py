@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.stream_positions import NOTHING_CREATED, Created, load_number
 from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
 from lake_assets.bronze.stream.messages import Change, Unreadable, Values
 from lake_assets.config import LANDED, SourceConfig, StreamConfig, TableConfig, table_text
@@ -54,10 +55,10 @@ class Row(NamedTuple):
 class LandedFile:
     """The rows of one file, as text."""
 
-    def __init__(self, row: Row, columns: Names, spelled: Mapping[str, Spelled]) -> None:
+    def __init__(self, row: Row, columns: Names, spelled: Mapping[str, Spelled], load: int) -> None:
         """For this row and others like it. `columns`: those of the source. `spelled`: by column, what makes the lake's
-        spelling of a value from DMS's, if they differ."""
-        self.table, self.columns = row.table, columns
+        spelling of a value from DMS's, if they differ. `load`: which full load the row is of; 0 for a change."""
+        self.table, self.columns, self.load = row.table, columns, load
         self.kind = FileKind.LOAD if row.change.is_load else FileKind.CDC
         self.before: list[str] = []
         """The columns of the before images."""
@@ -152,17 +153,19 @@ class Files:
         self._columns: dict[str, Names] = {}
         self._spelled: dict[str, dict[str, Spelled]] = {}
 
-    def of(self, rows: Iterable[Row]) -> Iterator[LandedFile]:
-        """The files of these rows, each row in one of them. The largest is finished when they have much text, the
-        others at the end."""
-        found: dict[tuple[str, bool, Names], LandedFile] = {}
+    def of(self, rows: Iterable[Row], created: Created = NOTHING_CREATED) -> Iterator[LandedFile]:
+        """The files of these rows, each row in one of them, and rows of two full loads in two. The largest is finished
+        when they have much text, the others at the end. `created`: when DMS created their tables."""
+        found: dict[tuple[str, bool, int, Names], LandedFile] = {}
         keeps_null, size = self._source.dms.include_null_and_empty, 0
         for row in rows:
             names = self._names(row)
-            place = row.table, row.change.is_load, names
+            load = _load_of(row, created) if row.change.is_load else 0
+            place = row.table, row.change.is_load, load, names
             if (file := found.get(place)) is None:
-                alike = (open_file for open_file in found.values() if _is_of(open_file, row, names))
-                file = found[place] = next(alike, None) or LandedFile(row, names, self._spellings(row.table))
+                alike = (open_file for open_file in found.values() if _is_of(open_file, row, names, load))
+                new = next(alike, None) or LandedFile(row, names, self._spellings(row.table), load)
+                file = found[place] = new
             # Of a deleted row, only the key counts. An insert that lacks a column has NULL there, if the endpoint
             # leaves NULL out.
             size += file.add(row, ABSENT if keeps_null and row.change.operation == "U" else NULL)
@@ -210,10 +213,15 @@ class Files:
         return {config.renamed_from.get(c.name, c.name): c.type for c in config.columns}
 
 
-def _is_of(file: LandedFile, row: Row, names: Names) -> bool:
-    """Whether the row has the file's columns, in whatever order."""
+def _load_of(row: Row, created: Created) -> int:
+    """Which of its table's full loads a row is of."""
+    return load_number(created.get(row.table, ()), row.at) if row.at is not None else 0
+
+
+def _is_of(file: LandedFile, row: Row, names: Names, load: int) -> bool:
+    """Whether the row has the file's columns, in whatever order, and is of its full load."""
     same = file.table == row.table and (file.kind is FileKind.LOAD) == row.change.is_load
-    return same and {*file.columns} == {*names}
+    return same and file.load == load and {*file.columns} == {*names}
 
 
 def _without_zone(text: str) -> str:

@@ -14,7 +14,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, cast
@@ -26,11 +26,12 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.stream_positions import Overtaken, Read
+from lake_assets.bronze.log.stream_positions import Overtaken, Read, merged
+from lake_assets.bronze.stream.change_order import created_at
 from lake_assets.bronze.stream.clients import Client, Message, Polled
 from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
-from lake_assets.bronze.stream.messages import Control, Unreadable, parse
-from lake_assets.config import LANDED, SourceConfig, TableName
+from lake_assets.bronze.stream.messages import CREATE_TABLE, Control, Unreadable, parse
+from lake_assets.config import LANDED, SourceConfig, TableName, table_text
 from lake_assets.storage.object_store import ObjectStore
 
 CARRIER = "_stream"
@@ -59,6 +60,8 @@ class Landed:
     logged: list[LoggedFile] = field(default_factory=list)
     messages: int = 0
     controls: int = 0
+    created: dict[str, list[datetime]] = field(default_factory=dict)
+    """By table that DMS has created, when."""
     faults: list[Fault] = field(default_factory=list)
     unconfigured: Counter[str] = field(default_factory=Counter)
     """Rows by table that lake.yaml does not name."""
@@ -114,7 +117,10 @@ class Landing:
         done, rest = Landed(messages=len(polled.messages)), list[bytes]()
         now, rows = datetime.now(UTC), 0
         new = []
-        for file in self._files.of(self._rows(polled.messages, done, rest)):
+        # First, because a message may arrive after rows that it is about.
+        done.created = _created(polled.messages)
+        created = merged(self._log.created(self._name), done.created)
+        for file in self._files.of(self._rows(polled.messages, done, rest), created):
             new.append(self._written(file, now))
             rows += file.rows
         assert rows + done.controls + len(done.faults) == done.messages, "each message is landed once"
@@ -122,7 +128,7 @@ class Landing:
             self._hold(done.faults)
         if rest or not new:
             new.append(self._carrier(rest, now))
-        done.logged = self._log.land(self._name, new, ranges)
+        done.logged = self._log.land(self._name, new, ranges, done.created)
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
         return done
 
@@ -181,6 +187,19 @@ class Landing:
         obj = self._store.write(data.key, content)
         version = self._store.version(obj)
         return NewFile.of(obj, data, version, inspected, schema=data.schema, table=data.table)
+
+
+def _created(messages: Sequence[Message]) -> dict[str, list[datetime]]:
+    """The tables that DMS reports as created, and when."""
+    found: dict[str, list[datetime]] = {}
+    for message in messages:
+        if message.value is None or CREATE_TABLE not in message.value:
+            continue
+        with suppress(Unreadable):  # `_rows` reports it; a control record without a time says nothing here
+            control = parse(message.value)
+            if isinstance(control, Control) and (at := created_at(control)) is not None:
+                found.setdefault(table_text(*control.metadata.table), []).append(at)
+    return found
 
 
 def _ranges(polled: Polled, read: dict[str, Read]) -> dict[str, Read]:

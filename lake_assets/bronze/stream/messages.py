@@ -32,6 +32,8 @@ CONTROLS = frozenset(
     }
 )
 DATA, CONTROL = "data", "control"
+CREATE_TABLE = b"create-table"
+"""In each message that a table is created, and in few others."""
 AGGREGATED = b"\xf3\x89\x9a\xc2"
 """The first bytes of a record in which the Kinesis Producer Library has put several together."""
 
@@ -52,6 +54,11 @@ class Metadata(msgspec.Struct, frozen=True, rename="kebab"):
     transaction_id: int | None = None
     transaction_record_id: int | None = None
     commit_timestamp: str | None = None
+
+    @property
+    def table(self) -> tuple[str, str]:
+        """Schema and table; empty texts in a record of the task."""
+        return self.schema_name, self.table_name
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
 from lake_assets.silver.plan.members import by_stream, epoch_of, living_files, newest_versions
+from lake_assets.silver.plan.table_state import stamps_of
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 
@@ -44,7 +45,7 @@ def decide(
         found = (
             (ambiguity, files)
             for files in by_stream(living).values()
-            if (ambiguity := _ambiguity(target, files, position)) is not None
+            if (ambiguity := _ambiguity(lake, target, files, position)) is not None
         )
         if (undecided := next(found, None)) is not None:
             ambiguity, files = undecided
@@ -66,10 +67,11 @@ def decide(
     )
 
 
-def _ambiguity(target: Target, files: Sequence[LoggedFile], position: Position) -> Ambiguity | None:
-    task_start = target.dms.use_task_start_time_for_full_load_timestamp
+def _ambiguity(
+    lake: Lake, target: Target, files: Sequence[LoggedFile], position: Position
+) -> Ambiguity | None:
     then = replace(position, epoch=epoch_of(files, position.log_offset))
-    return ambiguous_parts(files, epoch_of(files), then, task_start=task_start)
+    return ambiguous_parts(files, epoch_of(files), then, stamps_of(lake.runtime, target, files))
 
 
 def _decided_reload(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.log.files_of_days import files_of_days
+from lake_assets.bronze.log.day_totals import files_of_days
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.iceberg.table_io import column_ddl

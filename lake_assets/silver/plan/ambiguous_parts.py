@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from lake_assets.bronze.files.keys import FileKind, same_name
 from lake_assets.bronze.log.epochs import is_of_same_load, load_end
@@ -19,6 +20,17 @@ from lake_assets.words import many
 
 LOADS_APART = timedelta(hours=6)
 """Parts of one full load are transferred in shorter intervals than this."""
+
+
+class Stamps(StrEnum):
+    """What the stamps of a table's full-load rows are."""
+
+    TRANSFER = "transfer"
+    """When DMS transferred each row."""
+    TASK_START = "task start"
+    """When the task started (UseTaskStartTimeForFullLoadTimestamp)."""
+    ANNOUNCED = "announced"
+    """When DMS transferred each row; and it has also said when each load began, so that no part is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +56,11 @@ class Ambiguity:
 
 
 def ambiguous_parts(
-    files: Sequence[LoggedFile], epoch: int, position: Position, *, task_start: bool
+    files: Sequence[LoggedFile], epoch: int, position: Position, stamps: Stamps
 ) -> Ambiguity | None:
-    """The ambiguity about a pending full load, or None. `files` are the table's records without copies, by offset;
-    `task_start`: whether their stamps are the task's start."""
+    """The ambiguity about a pending full load, or None. `files` are the table's records without copies, by offset."""
+    if stamps is Stamps.ANNOUNCED:
+        return None
     every = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
     if not any(file.offset > position.log_offset for file in every):
         return None
@@ -56,7 +69,7 @@ def ambiguous_parts(
     parts = list({file.file: file for file in own}.values())
     pending = [part for part in parts if part.offset > position.log_offset]
     new = [part for part in pending if not _decided(part, every)]
-    same_stamps = task_start or _may_have_the_tasks_start(parts)
+    same_stamps = stamps is Stamps.TASK_START or _may_have_the_tasks_start(parts)
     changed = any(file.kind is FileKind.CDC for file in files)
     # Before any change and any applied row, a correction and a reload have the same result.
     alone = position.epoch < epoch and not changed

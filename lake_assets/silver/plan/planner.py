@@ -16,7 +16,7 @@ from lake_assets.bronze.log.epochs import load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
-from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
+from lake_assets.silver.plan.ambiguous_parts import Ambiguity, Stamps, ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
 from lake_assets.silver.plan.members import (
@@ -130,15 +130,14 @@ def plan_batch(
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
     cut: Cut = NO_CUT,
-    task_start: bool = False,
+    stamps: Stamps = Stamps.TRANSFER,
     lacks: str | None = None,
 ) -> Plan:
     """The next batch, or why there is none.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. `max_files`: None for all pending files in
-    one batch, a full load with the changes since. `task_start`: whether the stamps of full-load rows are the task's
-    start (UseTaskStartTimeForFullLoadTimestamp). `lacks`: a sentence about rows of files up to the position that the
-    table lacks, so that it is computed again.
+    one batch, a full load with the changes since. `stamps`: what those of full-load rows are. `lacks`: a sentence about
+    rows of files up to the position that the table lacks, so that it is computed again.
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
     living = living_files(files, mode, on_vanished)
@@ -171,7 +170,7 @@ def plan_batch(
         now,
         gate,
         in_one_batch=in_one_batch,
-        task_start=task_start,
+        stamps=stamps,
         withdrawn=withdrawn if _has_snapshot(position) else (),
     )
     if (batch := plan.batch) is None:
@@ -206,7 +205,7 @@ def _plan(
     gate: Gate | None,
     *,
     in_one_batch: bool,
-    task_start: bool,
+    stamps: Stamps,
     withdrawn: Sequence[LoggedFile] = (),
 ) -> Plan:
     """`withdrawn`: pending records of folders that have vanished, whose rows leave the table."""
@@ -217,7 +216,7 @@ def _plan(
         # A change log keeps every change of every epoch: it waits for nothing, and no file is superseded. But whether
         # the rows of a part are those of another load, or its former rows corrected, has to be known.
         for records in by_stream(files).values():
-            ambiguity = _ambiguity(position, records, task_start=task_start)
+            ambiguity = _ambiguity(position, records, stamps)
             if (
                 ambiguity is not None
                 and ambiguity.written_again
@@ -245,7 +244,7 @@ def _plan(
         )
         for stream in due:
             records = [file for file in files if stream[1] in file.names]
-            plan = _why_not(position, records, newest, policy, now, gate, task_start=task_start)
+            plan = _why_not(position, records, newest, policy, now, gate, stamps=stamps)
             if plan is not None:
                 return plan
         return Plan(Batch("full_load", epoch_members(files, upto), upto, epoch))
@@ -278,7 +277,7 @@ def _why_not(
     now: datetime,
     gate: Gate | None,
     *,
-    task_start: bool,
+    stamps: Stamps,
 ) -> Plan | None:
     """Why the newest full load of one folder, with the records `files`, may not be applied yet; None if it may.
     `newest`: the newest records of the table's objects."""
@@ -288,7 +287,7 @@ def _why_not(
     own = {file.offset for file in files}
     changes = [file for file in newest if file.kind is FileKind.CDC and file.offset in own]
     end = load_end(parts, changes, [file for file in loads if file.epoch < epoch])
-    ambiguity = _ambiguity(position, files, task_start=task_start)
+    ambiguity = _ambiguity(position, files, stamps)
     if policy.when == "immediately" and ambiguity is not None and ambiguity.came_late:
         ambiguity = None
     if ambiguity is not None and not ambiguity.may_settle:
@@ -298,10 +297,10 @@ def _why_not(
     return Plan(stop=_asking(ambiguity)) if ambiguity is not None else None
 
 
-def _ambiguity(position: Position, files: Sequence[LoggedFile], *, task_start: bool) -> Ambiguity | None:
+def _ambiguity(position: Position, files: Sequence[LoggedFile], stamps: Stamps) -> Ambiguity | None:
     """The ambiguity about the newest full load of one folder, with the records `files`."""
     then = replace(position, epoch=epoch_of(files, position.log_offset))
-    return ambiguous_parts(files, epoch_of(files), then, task_start=task_start)
+    return ambiguous_parts(files, epoch_of(files), then, stamps)
 
 
 def _loaded_twice(files: Sequence[LoggedFile], mode: Mode) -> Stop | None:

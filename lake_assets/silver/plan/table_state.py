@@ -11,10 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.created_tables import are_announced
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig, TableName
 from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.ambiguous_parts import Stamps
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
 from lake_assets.silver.plan.members import living_files
@@ -191,9 +194,19 @@ def plan_table(
         on_vanished=target.config.on_vanished,
         gate=gate_of(runtime, target, logged),
         cut=cut,
-        task_start=target.dms.use_task_start_time_for_full_load_timestamp,
+        stamps=stamps_of(runtime, target, logged),
         lacks=lacks,
     )
+
+
+def stamps_of(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Stamps:
+    """What the stamps of the table's full-load rows are."""
+    if runtime.lake.sources[target.source].stream is not None:
+        created = runtime.file_log.created(target.source).get(target.table, ())
+        if are_announced((file for file in logged if file.kind is FileKind.LOAD), created):
+            return Stamps.ANNOUNCED
+    at_start = target.dms.use_task_start_time_for_full_load_timestamp
+    return Stamps.TASK_START if at_start else Stamps.TRANSFER
 
 
 def changed_folders(runtime: LakeRuntime, target: Target, position: Position) -> FolderChange | None:

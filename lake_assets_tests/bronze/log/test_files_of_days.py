@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lake_assets.bronze.log.files_of_days import files_of_days
+from lake_assets.bronze.log.day_totals import files_of_days
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets_tests.helpers.files.records import as_logged
 

@@ -56,10 +56,18 @@ def message(
     return json.dumps(found | {"metadata": said | metadata}, indent="\t").encode()
 
 
-def control(operation: str, details: Any = None, *, table: str = "public.items") -> bytes:
+def control(
+    operation: str, details: Any = None, *, table: str = "public.items", at: datetime = NOON
+) -> bytes:
     """A control record."""
     schema, name = table.split(".")
-    said = {"record-type": "control", "operation": operation, "schema-name": schema, "table-name": name}
+    said = {
+        "timestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
+        "record-type": "control",
+        "operation": operation,
+        "schema-name": schema,
+        "table-name": name,
+    }
     return json.dumps({"control": details, "metadata": said}).encode()
 
 

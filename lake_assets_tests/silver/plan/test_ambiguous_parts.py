@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
+from lake_assets.silver.plan.ambiguous_parts import Stamps, ambiguous_parts
 from lake_assets.silver.plan.members import epoch_of
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
@@ -102,25 +102,31 @@ START = NOON - timedelta(hours=1)
 )
 def test_cases(case: str, files: list[LoggedFile], position: Position, expected: list[int]) -> None:
     epoch = max(file.epoch for file in files)
-    ambiguity = ambiguous_parts(files, epoch, position, task_start=False)
+    ambiguity = ambiguous_parts(files, epoch, position, Stamps.TRANSFER)
     assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == expected
 
 
 @pytest.mark.parametrize(
-    ("one_stamp", "task_start", "asked"),
-    [(False, False, False), (False, True, True), (True, False, True), (None, False, True)],
+    ("one_stamp", "stamps", "asked"),
+    [
+        (False, Stamps.TRANSFER, False),
+        (False, Stamps.TASK_START, True),
+        (True, Stamps.TRANSFER, True),
+        (None, Stamps.TRANSFER, True),
+        (None, Stamps.ANNOUNCED, False),
+    ],
 )
 def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
-    one_stamp: bool | None, task_start: bool, asked: bool
+    one_stamp: bool | None, stamps: Stamps, asked: bool
 ) -> None:
     files = [logged(n, "LOAD1", first_commit_ts=START, one_stamp=one_stamp) for n in (1, 2)]
     change = logged(3, "20260301-121000000", minute=10)
     for known, position in ((files, APPLIED), ([*files, change], Position())):
-        ambiguity = ambiguous_parts(known, 1, position, task_start=task_start)
+        ambiguity = ambiguous_parts(known, 1, position, stamps)
         assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == (
             [2] if asked else []
         )
-    assert ambiguous_parts(files, 1, Position(), task_start=task_start) is None, "nothing depends on it"
+    assert ambiguous_parts(files, 1, Position(), stamps) is None, "nothing depends on it"
 
 
 @pytest.mark.parametrize(
@@ -169,5 +175,5 @@ def test_other_rows_without_timestamps(case: str, files: list[str], asked: list[
         )
     applied = next(n for n, text in enumerate([*files, "2"]) if text[0] == "2")
     position = Position(log_offset=applied, epoch=1, snapshot_id=1)
-    ambiguity = ambiguous_parts(records, epoch_of(records), position, task_start=False)
+    ambiguity = ambiguous_parts(records, epoch_of(records), position, Stamps.TRANSFER)
     assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == asked
