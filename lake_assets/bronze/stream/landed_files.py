@@ -13,12 +13,13 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.stream_positions import NOTHING_CREATED, Created, load_number
 from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
-from lake_assets.bronze.stream.messages import Change, Unreadable, Values
+from lake_assets.bronze.stream.messages import Change, Unreadable
 from lake_assets.config import LANDED, SourceConfig, StreamConfig, TableConfig, table_text
 
 NULL, ABSENT = LANDED.csv_null_value, LANDED.csv_no_sup_value or ""
@@ -60,8 +61,6 @@ class LandedFile:
         spelling of a value from DMS's, if they differ. `load`: which full load the row is of; 0 for a change."""
         self.table, self.columns, self.load = row.table, columns, load
         self.kind = FileKind.LOAD if row.change.is_load else FileKind.CDC
-        self.before: list[str] = []
-        """The columns of the before images."""
         self.built: datetime | None = None
         """When DMS built the newest of the messages, UTC."""
         self.first: datetime | None = None
@@ -69,9 +68,12 @@ class LandedFile:
         self.size = 0
         """Bytes of its rows."""
         self._spelled = spelled
-        self._places = [
-            (n, spelled[name]) for n, name in enumerate(columns, start=len(_LEADING)) if name in spelled
-        ]
+        self._places = {name: place for place, name in enumerate(columns, start=len(_LEADING))}
+        self._before: dict[str, int] = {}
+        """The columns of the before images, and their places."""
+        self._respelled = [(place, spelled[name]) for name, place in self._places.items() if name in spelled]
+        self._blank = {mark: [*_LEADING, *[mark] * len(columns)] for mark in (NULL, ABSENT)}
+        """The fields of a row that has no value, by the mark that shows it."""
         self._lines: list[bytes] = []
         """Encoded: a character of a Python string may take four bytes."""
 
@@ -83,15 +85,19 @@ class LandedFile:
     def add(self, row: Row, lacking: str) -> int:
         """Adds a row, and returns its bytes. `lacking`: what a column is that the row does not have."""
         change = row.change
+        for name in change.before:
+            if name not in self._before:
+                self._widen(name)
+        fields = self._blank[lacking].copy()
         at = "" if row.at is None else row.at.replace(tzinfo=None).isoformat(" ", "microseconds")
-        values = change.values
-        fields = [change.operation, at, row.sequence, *[values.get(name, lacking) for name in self.columns]]
-        for place, spelled in self._places:
-            if (text := fields[place]) is not None:
-                fields[place] = spelled(text)
-        if change.before or self.before:
-            fields += self._images(change.before)
-        line = _line([NULL if text is None else text for text in fields])
+        fields[: len(_LEADING)] = change.operation, at, row.sequence
+        for places, values in ((self._places, change.values), (self._before, change.before)):
+            for name, text in values.items():
+                if (place := places.get(name)) is not None:
+                    fields[place] = NULL if text is None else text
+        for place, spelled in self._respelled:
+            fields[place] = spelled(fields[place])
+        line = _line(fields)
         self._lines.append(line)
         self.size += len(line)
         if row.built is not None and (self.built is None or row.built > self.built):
@@ -100,21 +106,18 @@ class LandedFile:
             self.first = row.at
         return len(line)
 
-    def _images(self, before: Values) -> list[str | None]:
-        """The fields of a before image. The rows so far have none of a column that is new."""
-        for name in before:
-            if name not in self.before:
-                self.before.append(name)
-                self._lines = [line + _MORE for line in self._lines]
-        found = [before.get(name) for name in self.before]
-        return [
-            self._spelled[name](text) if text is not None and name in self._spelled else text
-            for name, text in zip(self.before, found, strict=True)
-        ]
+    def _widen(self, name: str) -> None:
+        """Adds a column of the before images, which the rows so far do not have."""
+        place = self._before[name] = len(self._blank[NULL])
+        for blank in self._blank.values():
+            blank.append(NULL)
+        if name in self._spelled:
+            self._respelled.append((place, self._spelled[name]))
+        self._lines = [line + _MORE for line in self._lines]
 
     def content(self) -> bytes:
         """The file, as gzip."""
-        before = [f"{LANDED.before_image_prefix}{name}" for name in self.before]
+        before = [f"{LANDED.before_image_prefix}{name}" for name in self._before]
         return packed([_line([*_LEADING, *self.columns, *before]), *self._lines])
 
 
@@ -150,8 +153,9 @@ class Files:
 
     def __init__(self, source: SourceConfig) -> None:
         self._source = source
-        self._columns: dict[str, Names] = {}
-        self._spelled: dict[str, dict[str, Spelled]] = {}
+        types = {table: _types(config) for table, config in source.tables.items()}
+        self._spelled = {table: self._spellings(own) for table, own in types.items()}
+        self._columns: dict[str, Names] = {table: tuple(own) for table, own in types.items()}
 
     def of(self, rows: Iterable[Row], created: Created = NOTHING_CREATED) -> Iterator[LandedFile]:
         """The files of these rows, each row in one of them, and rows of two full loads in two. The largest is finished
@@ -164,7 +168,7 @@ class Files:
             place = row.table, row.change.is_load, load, names
             if (file := found.get(place)) is None:
                 alike = (open_file for open_file in found.values() if _is_of(open_file, row, names, load))
-                new = next(alike, None) or LandedFile(row, names, self._spellings(row.table), load)
+                new = next(alike, None) or LandedFile(row, names, self._spelled.get(row.table, {}), load)
                 file = found[place] = new
             # Of a deleted row, only the key counts. An insert that lacks a column has NULL there, if the endpoint
             # leaves NULL out.
@@ -180,12 +184,13 @@ class Files:
         own = tuple(row.change.values)
         if self._sequence_column in row.change.values:
             own = tuple(name for name in own if name != self._sequence_column)
-        last = self._columns.get(row.table) or tuple(self._types(row.table))
+        last = self._columns.get(row.table, ())
         is_insert = row.change.operation == "I"
         if own == last or not last or (is_insert and self._source.dms.include_null_and_empty):
             names = own
         else:
-            names = last if {*own} <= {*last} else (*last, *(name for name in own if name not in last))
+            known = _as_set(last)
+            names = (*last, *new) if (new := [name for name in own if name not in known]) else last
         if is_insert:
             self._columns[row.table] = names
         return names
@@ -194,23 +199,22 @@ class Files:
     def _sequence_column(self) -> str | None:
         return self._source.dms.change_sequence_column
 
-    def _spellings(self, table: str) -> dict[str, Spelled]:
+    def _spellings(self, types: Mapping[str, str]) -> dict[str, Spelled]:
         """By the source's name of a column, what makes the lake's spelling of a value from DMS's."""
-        if table not in self._spelled:
-            found = self._spelled[table] = {}
-            for name, declared in self._types(table).items():
-                if declared in _UNZONED:
-                    found[name] = _without_zone
-                elif declared == "binary" and not self._source.dms.no_hex_prefix:
-                    found[name] = _without_prefix
-        return self._spelled[table]
+        found: dict[str, Spelled] = {name: _without_zone for name, own in types.items() if own in _UNZONED}
+        if not self._source.dms.no_hex_prefix:
+            found |= {name: _without_prefix for name, own in types.items() if own == "binary"}
+        return found
 
-    def _types(self, table: str) -> dict[str, str]:
-        """By the source's name of each declared column, its type."""
-        config: TableConfig | None = self._source.tables.get(table)
-        if config is None:
-            return {}
-        return {config.renamed_from.get(c.name, c.name): c.type for c in config.columns}
+
+def _types(table: TableConfig) -> dict[str, str]:
+    """By the source's name of each declared column, its type."""
+    return {table.renamed_from.get(column.name, column.name): column.type for column in table.columns}
+
+
+@lru_cache(maxsize=4096)
+def _as_set(names: Names) -> frozenset[str]:
+    return frozenset(names)
 
 
 def _load_of(row: Row, created: Created) -> int:

@@ -14,6 +14,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,9 @@ from lake_assets.storage.object_store import ObjectStore
 
 CARRIER = "_stream"
 """The folder of the messages that are no row: control records, and what cannot be read."""
+
+WRITES_AT_ONCE = 8
+"""Files that are written at the same time: each takes two requests, and a landing may have a file of each table."""
 
 QUIET_FOR = timedelta(hours=6)
 """Kinesis keeps messages for a day at least."""
@@ -115,14 +119,15 @@ class Landing:
 
     def _landed(self, polled: Polled, read: dict[str, Read], ranges: dict[str, Read]) -> Landed:
         done, rest = Landed(messages=len(polled.messages)), list[bytes]()
-        now, rows = datetime.now(UTC), 0
-        new = []
+        now, rows, files = datetime.now(UTC), 0, list[Future[NewFile]]()
         # First, because a message may arrive after rows that it is about.
         done.created = _created(polled.messages)
         created = merged(self._log.created(self._name), done.created)
-        for file in self._files.of(self._rows(polled.messages, done, rest), created):
-            new.append(self._written(file, now))
-            rows += file.rows
+        with ThreadPoolExecutor(WRITES_AT_ONCE, "landing") as writers:
+            for file in self._files.of(self._rows(polled.messages, done, rest), created):
+                files.append(writers.submit(self._stored, *self._packed(file, now)))
+                rows += file.rows
+        new = [file.result() for file in files]
         assert rows + done.controls + len(done.faults) == done.messages, "each message is landed once"
         if done.faults:
             self._hold(done.faults)
@@ -155,7 +160,7 @@ class Landing:
         found = parse(message.value, self._source.dms.before_image_settings.field_name)
         return found if isinstance(found, Control) else row_of(found, self._source, self._stream)
 
-    def _written(self, file: LandedFile, now: datetime) -> NewFile:
+    def _packed(self, file: LandedFile, now: datetime) -> tuple[DataFile, bytes, FileInspection]:
         content = file.content()
         # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
         built = file.built or now
@@ -175,7 +180,7 @@ class Landing:
         inspected = inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
         assert inspected.rows == file.rows, "each row is a record of the file"
         inspected = replace(inspected, first_commit_ts=file.first)
-        return self._stored(data, content, inspected)
+        return data, content, inspected
 
     def _carrier(self, rest: list[bytes], now: datetime) -> NewFile:
         content = packed(rest)

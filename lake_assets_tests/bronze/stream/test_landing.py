@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,8 @@ from lake_assets.bronze.stream import landed_files
 from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
+from lake_assets.storage.object_store import StoreError
+from lake_assets.storage.stored_object import StoredObject
 from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, control, message
 from lake_assets_tests.helpers.processes.faults import Killed, killed
 
@@ -197,6 +200,43 @@ def test_a_column_of_a_before_image_that_comes_late(shop: Shop) -> None:
         (null, "\n"),
         ("2", null),
     ]
+
+
+def test_files_of_many_tables_are_written_at_the_same_time(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, write = threading.Barrier(2, timeout=10), LocalStore.write
+
+    def slow_write(store: LocalStore, key: str, content: bytes) -> StoredObject:
+        both.wait()
+        return write(store, key, content)
+
+    monkeypatch.setattr(LocalStore, "write", slow_write)
+    for n in range(6):
+        shop.stream.put("a", message("insert", {"id": n}, table=f"public.t{n}", transaction=n + 1))
+    files = shop.reader().land(0).logged
+    assert sorted(file.qualified_table for file in files) == [f"public.t{n}" for n in range(6)]
+    assert shop.all_rows() == [(f"000001000000000{n + 1}{1:019d}", str(n)) for n in range(6)]
+
+
+def test_a_file_that_cannot_be_written_lands_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = LocalStore.write
+
+    def failing_write(store: LocalStore, key: str, content: bytes) -> StoredObject:
+        if key.startswith("public/t3"):
+            raise StoreError("The disk is full.")
+        return write(store, key, content)
+
+    monkeypatch.setattr(LocalStore, "write", failing_write)
+    for n in range(6):
+        shop.stream.put("a", message("insert", {"id": n}, table=f"public.t{n}", transaction=n + 1))
+    reader = shop.reader()
+    with pytest.raises(StoreError, match="disk is full"):
+        reader.land(0)
+    assert shop.log.files("shop") == []
+    monkeypatch.undo()
+    assert reader.land(0).messages == 6
+    assert len(shop.all_rows()) == 6
 
 
 def test_a_message_of_ten_mebibytes(shop: Shop) -> None:
