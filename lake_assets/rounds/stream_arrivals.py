@@ -116,6 +116,12 @@ class StreamArrivals:
             logger.warning(
                 "%s: and %s", self._source, many(len(landed.faults) - MOST_WARNINGS, "more message")
             )
+        for record in sorted(landed.unclear):
+            logger.warning(
+                "%s: DMS reports %s, and not which columns: the record is kept, and the next row shows its own columns",
+                self._source,
+                record,
+            )
         for table, count in sorted(landed.unconfigured.items()):
             if table not in self._warned:
                 logger.warning(

@@ -4,7 +4,7 @@ batch's files.
 Here: when a new version begins. Not here: the effect of a difference (`evolve.py`), rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from lake_assets.config import Mode, SchemaChanges
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.dropped import first_seen, newly_dropped
-from lake_assets.schema.evolve import observed, transition, types_of
+from lake_assets.schema.evolve import announced_types, observed, transition, types_of
 from lake_assets.schema.names import Naming, naming, refuse_contract, without_unusable_columns
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
@@ -41,7 +41,7 @@ def contracts_of_batch(
     versions = _Versions(name, configured, policies, shapes, add, recorded)
     versions.start(position)
     due = {file.offset for file in pending}
-    seen = first_seen(logged)
+    seen, announced = first_seen(logged), announced_types(logged)
     before: LoggedFile | None = None
     unchanged = None
     for file in sorted(logged, key=lambda file: file.offset):
@@ -53,7 +53,7 @@ def contracts_of_batch(
             dropped = newly_dropped(newest.contract, file, seen, policies)
             layout = (newest.number, file.format, file.columns, before and before.columns)
             if layout != unchanged or dropped:
-                news = versions.take(file, newest, before, dropped)
+                news = versions.take(file, newest, before, dropped, announced)
                 unchanged = None if news else layout
         if file.format == "parquet" and file.columns:
             before = file
@@ -92,11 +92,18 @@ class _Versions:
         newest: ContractVersion,
         before: LoggedFile | None,
         dropped: dict[str, datetime],
+        announced: Mapping[str, str],
     ) -> bool:
         """Adds a version if the file's columns change the contract, and returns whether they do. `before`: the newest
-        earlier Parquet file; `dropped`: see `newly_dropped`."""
+        earlier Parquet file; `dropped`: see `newly_dropped`; `announced`: see `observed`."""
         contract, sentences = observed(
-            self.name, newest.contract, file, self.policies, types_of(before), self._rules(self.recorded)
+            self.name,
+            newest.contract,
+            file,
+            self.policies,
+            types_of(before),
+            self._rules(self.recorded),
+            announced,
         )
         if dropped:
             contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})

@@ -3,9 +3,10 @@
 Here: the decisions, by policy. Not here: carrying them out (`alter_columns.py`). Pure.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from lake_assets.bronze.files.formats import added_names
@@ -122,12 +123,14 @@ def observed(
     policies: SchemaChanges,
     previous: Mapping[str, str],
     rules: Naming = NO_RULES,
+    announced: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Contract, list[str]]:
     """The contract with the changes by the file's columns, and a sentence for each change.
 
-    `previous`: by column, the lake types of the newest earlier Parquet file. Raises TableStopped if the policy is to
-    stop, a type is incompatible, the `rules` forbid a column's name in silver, or a CSV header names a column without a
-    declared type.
+    `previous`: by column, the lake types of the newest earlier Parquet file. `announced`: by column, Arrow's name of
+    the type that any Parquet file of the table has, for the columns of text files. Raises TableStopped if the policy is
+    to stop, a type is incompatible, the `rules` forbid a column's name in silver, or a CSV header names a column whose
+    type is unknown.
     """
     if file.columns is None or len(set(file.columns)) < len(file.columns):
         return contract, []  # the reader refuses such a file
@@ -138,7 +141,7 @@ def observed(
     for column, arrow in found.items():
         own = seen.contract.column(named.get(column, column))
         if own is None and column in to_add:
-            seen.make(seen.added, column, arrow)
+            seen.make(seen.added, column, arrow or announced.get(column))
         elif own is not None and arrow is not None:
             seen.make(seen.widened, own, arrow, previous.get(column))
     # An object in JSON lines omits keys that are NULL.
@@ -155,6 +158,12 @@ def file_types(file: LoggedFile) -> dict[str, str | None]:
     if file.format != "parquet":
         return dict.fromkeys(file.columns or ())
     return {column.name: column.arrow for column in parquet_columns(file.columns or ())}
+
+
+def announced_types(files: Iterable[LoggedFile]) -> dict[str, str]:
+    """By column, Arrow's name of its type in the newest Parquet file that has it."""
+    layouts = dict.fromkeys(file.columns for file in files if file.format == "parquet" and file.columns)
+    return {column.name: column.arrow for columns in layouts for column in parquet_columns(columns)}
 
 
 def types_of(file: LoggedFile | None) -> dict[str, str]:

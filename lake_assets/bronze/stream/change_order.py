@@ -10,7 +10,7 @@ whatever the clocks say. PostgreSQL has microseconds of the commit. Oracle and S
 import re
 from datetime import UTC, datetime
 
-from lake_assets.bronze.stream.messages import Change, Control, Metadata, Unreadable
+from lake_assets.bronze.stream.messages import Change, Metadata, Unreadable
 
 CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
 DIGITS = 35
@@ -76,11 +76,6 @@ def commit_time(metadata: Metadata) -> datetime | None:
 def built_time(metadata: Metadata) -> datetime | None:
     """When DMS built the message; otherwise as `commit_time`."""
     return _time("timestamp", metadata.timestamp)
-
-
-def created_at(control: Control) -> datetime | None:
-    """When DMS created the table, UTC; None if the record says something else. Raises Unreadable if it is no time."""
-    return built_time(control.metadata) if control.metadata.operation == "create-table" else None
 
 
 def _time(name: str, text: str | None) -> datetime | None:

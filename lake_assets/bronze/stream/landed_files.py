@@ -20,10 +20,13 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.stream_positions import NOTHING_CREATED, Created, load_number
 from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
 from lake_assets.bronze.stream.messages import Change, Unreadable
+from lake_assets.bronze.stream.table_definitions import Definition
 from lake_assets.config import LANDED, SourceConfig, StreamConfig, TableConfig, table_text
 
 NULL, ABSENT = LANDED.csv_null_value, LANDED.csv_no_sup_value or ""
 _LEADING = (LANDED.operation_column, LANDED.timestamp_column_name or "", LANDED.change_sequence_column or "")
+_LAKE_TYPES = {"timestamp[us]": "timestamp", "date32[day]": "date", "binary": "binary"}
+"""By Arrow's name, the types whose spelling by DMS is not the lake's."""
 _UNZONED = ("timestamp", "date")
 """Types whose values have no zone. DMS writes a Z behind them all the same."""
 
@@ -154,8 +157,22 @@ class Files:
     def __init__(self, source: SourceConfig) -> None:
         self._source = source
         types = {table: _types(config) for table, config in source.tables.items()}
+        self._declared = types
         self._spelled = {table: self._spellings(own) for table, own in types.items()}
         self._columns: dict[str, Names] = {table: tuple(own) for table, own in types.items()}
+        self._defined: dict[str, frozenset[str]] = {}
+        """By table of which DMS has defined columns, all that are known."""
+        self._undefined: set[tuple[str, str]] = set()
+        """Tables and columns of rows so far that are not known, where DMS has defined others of the table."""
+        self._awaited: set[tuple[str, str]] = set()
+
+    def define(self, table: str, definition: Definition) -> None:
+        """Notes the columns that a table has from now on."""
+        types = {name: _LAKE_TYPES.get(kind, "") for name, kind in definition.items()}
+        types |= self._declared.get(table, {})
+        self._columns[table] = tuple(definition)
+        self._defined[table] = frozenset(types)
+        self._spelled[table] = self._spellings(types)
 
     def of(self, rows: Iterable[Row], created: Created = NOTHING_CREATED) -> Iterator[LandedFile]:
         """The files of these rows, each row in one of them, and rows of two full loads in two. The largest is finished
@@ -191,9 +208,17 @@ class Files:
         else:
             known = _as_set(last)
             names = (*last, *new) if (new := [name for name in own if name not in known]) else last
+        if names != last and (defined := self._defined.get(row.table)) is not None:
+            self._undefined |= {(row.table, name) for name in names if name not in defined}
         if is_insert:
             self._columns[row.table] = names
         return names
+
+    def has_undefined_columns(self) -> bool:
+        """Whether a row had a column that DMS has not defined, for the first time."""
+        new, self._undefined = self._undefined - self._awaited, set()
+        self._awaited |= new
+        return bool(new)
 
     @property
     def _sequence_column(self) -> str | None:

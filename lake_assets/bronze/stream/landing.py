@@ -12,12 +12,14 @@ import io
 import json
 import logging
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import BinaryIO, cast
 
 import msgspec
@@ -28,11 +30,13 @@ from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.log.stream_positions import Overtaken, Read, merged
-from lake_assets.bronze.stream.change_order import created_at
+from lake_assets.bronze.stream.change_order import built_time
 from lake_assets.bronze.stream.clients import Client, Message, Polled
 from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
-from lake_assets.bronze.stream.messages import CREATE_TABLE, Control, Unreadable, parse
-from lake_assets.config import LANDED, SourceConfig, TableName, table_text
+from lake_assets.bronze.stream.messages import MARK, Control, Unreadable, parse
+from lake_assets.bronze.stream.table_definitions import Definition, defined, definition_of
+from lake_assets.bronze.stream.table_definitions import content as definition_content
+from lake_assets.config import LANDED, SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore
 
 CARRIER = "_stream"
@@ -41,6 +45,8 @@ CARRIER = "_stream"
 WRITES_AT_ONCE = 8
 """Files that are written at the same time: each takes two requests, and a landing may have a file of each table."""
 
+DEFINITION_SECONDS = 2.0
+"""How long rows with a new column wait for the record that defines it."""
 QUIET_FOR = timedelta(hours=6)
 """Kinesis keeps messages for a day at least."""
 
@@ -66,6 +72,8 @@ class Landed:
     controls: int = 0
     created: dict[str, list[datetime]] = field(default_factory=dict)
     """By table that DMS has created, when."""
+    unclear: Counter[str] = field(default_factory=Counter)
+    """Control records that do not say what they change."""
     faults: list[Fault] = field(default_factory=list)
     unconfigured: Counter[str] = field(default_factory=Counter)
     """Rows by table that lake.yaml does not name."""
@@ -90,6 +98,8 @@ class Landing:
         self._hold = hold
         self._files = Files(source)
         self._read: dict[str, Read] | None = None
+        self._defined: dict[str, tuple[datetime, Definition]] = {}
+        """By table, the newest definition of its columns, and its time."""
 
     def skip_expired(self) -> None:
         """Goes on with the messages that the stream still has. Raises as `land`, and Overtaken."""
@@ -103,32 +113,55 @@ class Landing:
         if self._read is None:
             read = self._log.read(self._name)
             self._client.seek(read)
-            self._read = read
+            self._read, self._defined = read, self._logged_definitions()
         try:
             polled = self._client.poll(seconds, self._stream.most_messages)
-            ranges = _ranges(polled, self._read) or _quiet(self._read, datetime.now(UTC))
-            return self._landed(polled, self._read, ranges) if ranges else Landed()
+            found = self._landed(polled, self._read)
+            if found is None:
+                self._defined = self._logged_definitions()
+                found = self._landed(self._with_later(polled), self._read)
+            assert found is not None, "it waits once for a column"
+            return found
         except Overtaken as other:
             logger.info("%s", other)
-            self._read = None
+            self._forget()
             return Landed()
         except BaseException:
             # What was read is not landed: the next call reads it again.
-            self._read = None
+            self._forget()
             raise
 
-    def _landed(self, polled: Polled, read: dict[str, Read], ranges: dict[str, Read]) -> Landed:
+    def _with_later(self, polled: Polled) -> Polled:
+        """The messages, and those of the next seconds: the record that defines a column is in another shard than the
+        rows that have it."""
+        end = time.monotonic() + DEFINITION_SECONDS
+        while (left := end - time.monotonic()) > 0 and len(polled.messages) < 2 * self._stream.most_messages:
+            polled += self._client.poll(left, self._stream.most_messages)
+            time.sleep(0.05)
+        return polled
+
+    def _forget(self) -> None:
+        self._read = None
+
+    def _landed(self, polled: Polled, read: dict[str, Read]) -> Landed | None:
+        """What has landed; None, and nothing has, if a row has a column for the first time that DMS has not defined."""
+        ranges = _ranges(polled, read) or _quiet(read, datetime.now(UTC))
+        if not ranges:
+            return Landed()
         done, rest = Landed(messages=len(polled.messages)), list[bytes]()
         now, rows, files = datetime.now(UTC), 0, list[Future[NewFile]]()
-        # First, because a message may arrive after rows that it is about.
-        done.created = _created(polled.messages)
+        # First, because a record may arrive after rows that it is about.
+        definitions = [*self._definitions(_controls(polled.messages), done)]
         created = merged(self._log.created(self._name), done.created)
         with ThreadPoolExecutor(WRITES_AT_ONCE, "landing") as writers:
+            files += [writers.submit(self._written_definition, *one) for one in definitions]
             for file in self._files.of(self._rows(polled.messages, done, rest), created):
                 files.append(writers.submit(self._stored, *self._packed(file, now)))
                 rows += file.rows
         new = [file.result() for file in files]
         assert rows + done.controls + len(done.faults) == done.messages, "each message is landed once"
+        if self._files.has_undefined_columns():
+            return None
         if done.faults:
             self._hold(done.faults)
         if rest or not new:
@@ -136,6 +169,42 @@ class Landing:
         done.logged = self._log.land(self._name, new, ranges, done.created)
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
         return done
+
+    def _definitions(
+        self, controls: Sequence[tuple[datetime, Control]], done: Landed
+    ) -> Iterator[tuple[TableName, datetime, Definition]]:
+        """The tables whose columns the control records change, in order: when, and to what. Adds what the records say
+        to `done`."""
+        for at, control in controls:
+            table = TableName(*control.metadata.table)
+            if (operation := control.metadata.operation) == "create-table":
+                done.created.setdefault(str(table), []).append(at)
+            since, before = self._defined.get(str(table), (None, None))
+            if since is not None and at <= since:
+                continue  # it comes again
+            after = defined(control, before, self._source.dms.change_sequence_column)
+            if after is None and operation not in ("create-table", "drop-table"):
+                done.unclear[f"{operation} of {table}"] += 1
+            if after is not None and after != before:
+                self._defined[str(table)] = at, after
+                self._files.define(str(table), after)
+                yield table, at, after
+
+    def _logged_definitions(self) -> dict[str, tuple[datetime, Definition]]:
+        """By table, the newest definition of its columns in the log, and its time."""
+        found = {}
+        for file in self._log.files(self._name):
+            if file.format == "parquet":
+                found[file.qualified_table] = file.written_at, definition_of(file)
+        for table, (_, definition) in found.items():
+            self._files.define(table, definition)
+        return found
+
+    def _written_definition(self, table: TableName, at: datetime, definition: Definition) -> NewFile:
+        """An empty file with these columns, from which silver learns them."""
+        content = definition_content(definition)
+        data = _data_file(table, FileKind.CDC, at, "parquet", "none")
+        return self._stored(data, content, inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED))
 
     def _rows(self, messages: Sequence[Message], done: Landed, rest: list[bytes]) -> Iterator[Row]:
         """The rows among the messages. Adds the others to `rest`, and what all are to `done`."""
@@ -164,19 +233,7 @@ class Landing:
         content = file.content()
         # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
         built = file.built or now
-        table, name = TableName.parse(file.table), _name(file.kind, built)
-        key = f"{table.prefix}{name}.csv.gz"
-        flushed = built if file.kind is FileKind.CDC else None
-        data = DataFile(
-            key,
-            table.schema,
-            table.table,
-            file.kind,
-            "csv",
-            "gzip",
-            flushed,
-            flushed.date() if flushed else None,
-        )
+        data = _data_file(TableName.parse(file.table), file.kind, built, "csv", "gzip")
         inspected = inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
         assert inspected.rows == file.rows, "each row is a record of the file"
         inspected = replace(inspected, first_commit_ts=file.first)
@@ -194,17 +251,17 @@ class Landing:
         return NewFile.of(obj, data, version, inspected, schema=data.schema, table=data.table)
 
 
-def _created(messages: Sequence[Message]) -> dict[str, list[datetime]]:
-    """The tables that DMS reports as created, and when."""
-    found: dict[str, list[datetime]] = {}
+def _controls(messages: Sequence[Message]) -> list[tuple[datetime, Control]]:
+    """The control records that say when DMS built them, in that order."""
+    found = []
     for message in messages:
-        if message.value is None or CREATE_TABLE not in message.value:
+        if message.value is None or MARK not in message.value:
             continue
-        with suppress(Unreadable):  # `_rows` reports it; a control record without a time says nothing here
-            control = parse(message.value)
-            if isinstance(control, Control) and (at := created_at(control)) is not None:
-                found.setdefault(table_text(*control.metadata.table), []).append(at)
-    return found
+        with suppress(Unreadable):  # `_rows` reports it
+            record = parse(message.value)
+            if isinstance(record, Control) and (at := built_time(record.metadata)) is not None:
+                found.append((at, record))
+    return sorted(found, key=itemgetter(0))
 
 
 def _ranges(polled: Polled, read: dict[str, Read]) -> dict[str, Read]:
@@ -226,6 +283,14 @@ def _quiet(read: dict[str, Read], now: datetime) -> dict[str, Read]:
         for shard, one in read.items()
         if not one.drained and one.at is not None and now - one.at > QUIET_FOR
     }
+
+
+def _data_file(table: TableName, kind: FileKind, at: datetime, form: str, compression: str) -> DataFile:
+    ending = f"{form}.gz" if compression == "gzip" else form
+    flushed = at if kind is FileKind.CDC else None
+    day = flushed.date() if flushed else None
+    key = f"{table.prefix}{_name(kind, at)}.{ending}"
+    return DataFile(key, table.schema, table.table, kind, form, compression, flushed, day)
 
 
 def _name(kind: FileKind, now: datetime) -> str:

@@ -32,8 +32,8 @@ CONTROLS = frozenset(
     }
 )
 DATA, CONTROL = "data", "control"
-CREATE_TABLE = b"create-table"
-"""In each message that a table is created, and in few others."""
+MARK = b'"control"'
+"""In each control record, and in few other messages."""
 AGGREGATED = b"\xf3\x89\x9a\xc2"
 """The first bytes of a record in which the Kinesis Producer Library has put several together."""
 

@@ -48,6 +48,10 @@ class Polled:
     drained: frozenset[str] = frozenset()
     """Closed shards that have no further message."""
 
+    def __add__(self, later: "Polled") -> "Polled":
+        """Both, where the other poll was the next one."""
+        return Polled([*self.messages, *later.messages], self.drained | later.drained)
+
 
 @dataclass(frozen=True, slots=True)
 class Unread:
