@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
-from lake_assets.config.base import Keys
+from lake_assets.config.base import UNDECIDED, Keys
 from lake_assets.config.reading.included import Included
 from lake_assets.config.reading.nodes import composed
 from lake_assets.config.reading.undecided import once_for_each_decision
@@ -162,7 +162,7 @@ def resolve_paths(content: dict[str, Any], folder: Path) -> None:
 
 def _resolve_path(section: Any, key: str | int, folder: Path) -> None:
     value = section[key] if isinstance(key, int) else section.get(key)
-    if isinstance(value, str) and value and not _SCHEME.match(value):
+    if isinstance(value, str) and value not in ("", UNDECIDED) and not _SCHEME.match(value):
         section[key] = os.path.normpath(folder / Path(value).expanduser())
 
 

@@ -129,6 +129,16 @@ class SourceConfig(Model):
         """The replication task that writes a table's files."""
         return self.tables[table].dms_task or self.dms_task
 
+    @field_validator("location", mode="before")
+    @classmethod
+    def _decided_location(cls, value: Any) -> Any:
+        if value == UNDECIDED:
+            raise ValueError(
+                "is undecided: an endpoint for a stream does not say where the lake puts its messages; name a prefix "
+                "of a bucket, or a folder, that has nothing else"
+            )
+        return value
+
     @field_validator("tables", mode="before")
     @classmethod
     def _decided(cls, value: Any) -> Any:

@@ -186,11 +186,11 @@ def all_columns() -> dict[str, Any]:
     [
         (
             [endpoint(), endpoint() | {"EndpointArn": "arn:other"}, task(select("public", "%"))],
-            "are S3 targets",
+            "are targets",
         ),
         ([endpoint()], "no task of the target lake is described"),
         ([endpoint(), task(select("shop", "%"))], "selects none of the database's tables crm.people"),
-        ([task(select("public", "%"))], "describe no S3 target"),
+        ([task(select("public", "%"))], "describe no target"),
     ],
 )
 def test_what_cannot_be_used(

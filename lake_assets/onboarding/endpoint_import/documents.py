@@ -2,7 +2,7 @@
 
 Here: `describe-endpoints`, `describe-replication-tasks`, `describe-replication-configs` (serverless), and the files of
 table mappings and task settings that tasks are created from. Not here: their settings (`s3_settings.py`,
-`task_settings.py`, `table_mappings.py`).
+`stream_settings.py`, `task_settings.py`, `table_mappings.py`).
 """
 
 import json
@@ -25,17 +25,22 @@ _SETTINGS = {
     "ValidationSettings",
 }
 
+_TARGETS = {"s3": "S3Settings", "kinesis": "KinesisSettings", "kafka": "KafkaSettings"}
+"""By the engine of a target that the lake can read, where its settings are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An S3 target."""
+    """A target."""
 
     name: str
     arn: str | None
     settings: Mapping[str, Any]
-    """S3Settings."""
+    """S3Settings, KinesisSettings or KafkaSettings."""
     extra: str
     """ExtraConnectionAttributes."""
+    engine: str = "s3"
+    """s3, kinesis or kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Documents:
 
 def read_documents(texts: Mapping[str, str]) -> Documents:
     """The documents in the files; `texts` are by file name. Raises DocumentError for a file that is not JSON or not a
-    document of DMS, for files without an S3 target, and for a task that writes to none of the targets."""
+    document of DMS, for files without a target, and for a task that writes to none of the targets."""
     found = Documents()
     for file, text in texts.items():
         before = len(found.endpoints), len(found.tasks), len(found.loose_settings)
@@ -109,12 +114,13 @@ def read_documents(texts: Mapping[str, str]) -> Documents:
         found.tasks[0] = replace(found.tasks[0], settings={**found.tasks[0].settings, **settings})
     if not found.endpoints:
         raise DocumentError(
-            f"{', '.join(texts)} describe no S3 target endpoint: add the output of `aws dms describe-endpoints`."
+            f"{', '.join(texts)} describe no target endpoint in S3, Kinesis or Kafka: add the output of "
+            "`aws dms describe-endpoints`."
         )
     for task in found.tasks:
         if not any(task in found.tasks_of(endpoint) for endpoint in found.endpoints):
             raise DocumentError(
-                f"the task {task.name} writes to none of the S3 targets {', '.join(e.name for e in found.endpoints)}: "
+                f"the task {task.name} writes to none of the targets {', '.join(e.name for e in found.endpoints)}: "
                 "add the description of its target endpoint, or leave the task out."
             )
     return found
@@ -141,24 +147,28 @@ def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
-    """Adds the entry to `found`. Returns False for an endpoint that is not an S3 target; only a source is of use."""
+    """Adds the entry to `found`. Returns False for an endpoint that is no target in S3, Kinesis or Kafka; only a source
+    is of use."""
     if "TableMappings" in entry:
         found.tasks.append(_task(entry, file))
-    elif "EndpointIdentifier" in entry or "S3Settings" in entry or "EngineName" in entry:
+    elif "EndpointIdentifier" in entry or "EngineName" in entry or {*_TARGETS.values()} & {*entry}:
         is_target = str(entry.get("EndpointType", "target")).lower() == "target"
-        engine = str(entry.get("EngineName", "s3")).lower()
+        told = next((name for name, settings in _TARGETS.items() if settings in entry), "s3")
+        engine = str(entry.get("EngineName", told)).lower()
         if not is_target:
             found.sources.append(
                 SourceEndpoint(entry.get("EndpointArn"), engine, _source_settings(entry, file))
             )
-        if not is_target or engine != "s3":
+        if not is_target or engine not in _TARGETS:
             return False
+        own = _TARGETS[engine]
         found.endpoints.append(
             Endpoint(
                 name=str(entry.get("EndpointIdentifier") or "dms"),
                 arn=entry.get("EndpointArn"),
-                settings=_embedded(entry.get("S3Settings") or {}, f"{file}: S3Settings"),
+                settings=_embedded(entry.get(own) or {}, f"{file}: {own}"),
                 extra=str(entry.get("ExtraConnectionAttributes") or ""),
+                engine=engine,
             )
         )
     elif isinstance(entry.get("rules"), list):

@@ -19,6 +19,7 @@ from lake_assets.config import UNDECIDED, DmsSettings
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint, Task
 from lake_assets.onboarding.endpoint_import.s3_settings import endpoint_settings, location
+from lake_assets.onboarding.endpoint_import.stream_settings import stream_section, stream_settings
 from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft, table_drafts
 from lake_assets.onboarding.endpoint_import.task_settings import task_settings
 from lake_assets.onboarding.lake_yaml_text import (
@@ -53,6 +54,8 @@ class _Draft:
     common: dict[str, Any]
     """Of all tables."""
     notes: list[str]
+    stream: dict[str, Any]
+    """The source's `stream`; empty for a target in S3."""
 
     @property
     def written(self) -> dict[str, Any]:
@@ -73,7 +76,7 @@ class FromDatabase:
 
 
 def lake_section(documents: Documents) -> str:
-    """YAML text that ends with a newline, one source for each S3 target."""
+    """YAML text that ends with a newline, one source for each target."""
     lines = ["sources:"]
     names: dict[str, int] = {}
     for endpoint in documents.endpoints:
@@ -81,20 +84,21 @@ def lake_section(documents: Documents) -> str:
         names[name] = names.get(name, 0) + 1
         if names[name] > 1:
             name = f"{name}_{names[name]}"
-        lines += _indented(_source(name, location(endpoint), _draft(endpoint, documents)))
+        where = location(endpoint) if endpoint.engine == "s3" else UNDECIDED
+        lines += _indented(_source(name, where, _draft(endpoint, documents)))
     return "\n".join(lines) + "\n"
 
 
 def section_from_database(
     documents: Documents, name: str, where: str | None, read: Callable[[Mapping[str, str]], Reading]
 ) -> FromDatabase:
-    """The section of the only S3 target, called `name`, with the columns of the tables that the mapping selects. `read`
+    """The section of the only target, called `name`, with the columns of the tables that the mapping selects. `read`
     reads the source's tables, given the settings of its endpoint; `where` replaces the target's location. Raises
     DocumentError for several targets, without a task, and for a mapping that selects no table."""
     endpoint, *others = documents.endpoints
     if others:
         names = ", ".join(target.name for target in documents.endpoints)
-        raise DocumentError(f"{names} are S3 targets, and a database is read for one: leave out the others.")
+        raise DocumentError(f"{names} are targets, and a database is read for one: leave out the others.")
     tasks = documents.tasks_of(endpoint)
     if not tasks:
         raise DocumentError(
@@ -121,7 +125,8 @@ def section_from_database(
     )
     bodies = {table_text(table.schema, table.name): [*table_body(table, shared)] for table in arrived}
     draft.tables = [table for table in draft.tables if table.name in bodies]
-    where = location(endpoint) if where is None else where
+    if where is None:
+        where = location(endpoint) if endpoint.engine == "s3" else UNDECIDED
     lines = ["sources:", *_indented(_source(name, where, draft, bodies, lobs))]
     return FromDatabase(
         "\n".join(lines) + "\n",
@@ -138,11 +143,16 @@ def section_from_database(
 
 
 def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable] | None = None) -> _Draft:
-    settings, notes = endpoint_settings(endpoint)
+    to_stream, stream = endpoint.engine != "s3", dict[str, Any]()
+    settings, notes = stream_settings(endpoint) if to_stream else endpoint_settings(endpoint)
     tasks = documents.tasks_of(endpoint)
+    if to_stream:
+        at_source = documents.source_of(tasks[0]) if tasks else None
+        stream, more = stream_section(endpoint, at_source)
+        notes += [*more, "location is where the messages land, such as s3://bucket/prefix"]
     tables: list[TableDraft] = []
     for task in tasks:
-        own, more = task_settings(task)
+        own, more = task_settings(task, to_stream=to_stream)
         notes += more
         source = documents.source_of(task)
         found = table_drafts(task.rules, source.engine if source is not None else None, known)
@@ -157,9 +167,10 @@ def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable
         )
     for table in tables:
         _order_added_columns(table)
-    draft = _Draft(endpoint, tasks, tables, settings, _common(tables), notes)
+    draft = _Draft(endpoint, tasks, tables, settings, _common(tables), notes, stream)
     listed = [*draft.written.get("added_columns", ()), *(t.dms.get("added_columns") for t in tables)]
-    if any(listed) and settings.get("data_format", "csv") == "csv" and not settings.get("add_column_name"):
+    is_csv = not to_stream and settings.get("data_format", "csv") == "csv"
+    if any(listed) and is_csv and not settings.get("add_column_name"):
         notes.append(
             "added_columns is in the rules' order: compare it with a file, since files have no header"
         )
@@ -214,6 +225,8 @@ def _source(
     yield f"  location: {_scalar(where)}"
     for note in dict.fromkeys(draft.notes):
         yield from _indented(_comment(note))
+    if draft.stream:
+        yield f"  stream: {_scalar(draft.stream)}"
     written = draft.written
     yield "  dms:" if written or lobs is not None else "  dms: {}"
     for key, value in written.items():

@@ -44,15 +44,15 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
         except ValueError as error:
             raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
         if value is not None:
-            found[_our_name(name)] = value
-    if _flag(settings.get("UseCsvNoSupValue", False)):
+            found[our_name(name)] = value
+    if flag(settings.get("UseCsvNoSupValue", False)):
         if (marker := settings.get("CsvNoSupValue")) is not None:
             found["csv_no_sup_value"] = str(marker)
         else:
             notes.append(
                 "UseCsvNoSupValue is on without CsvNoSupValue: set csv_no_sup_value to what a file has"
             )
-    if _flag(settings.get("AddTrailingPaddingCharacter", False)):
+    if flag(settings.get("AddTrailingPaddingCharacter", False)):
         notes.append(
             "AddTrailingPaddingCharacter is on: strings come with the padding of their source columns"
         )
@@ -106,7 +106,8 @@ def _attributes(text: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if name}
 
 
-def _flag(value: Any) -> bool:
+def flag(value: Any) -> bool:
+    """A switch. Raises ValueError for another word."""
     if isinstance(value, bool):
         return value
     word = str(value).strip().lower()
@@ -130,21 +131,21 @@ def _name(value: Any) -> str | None:
     return str(value) or None
 
 
-def _our_name(name: str) -> str:
-    """`AddColumnName` as `add_column_name`, `Rfc4180` as `rfc_4180`."""
+def our_name(name: str) -> str:
+    """A setting's name in lake.yaml: `AddColumnName` as `add_column_name`, `Rfc4180` as `rfc_4180`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name).lower()
 
 
 _MEANINGS: Mapping[str, Callable[[Any], Any]] = {
-    "AddColumnName": _flag,
-    "Rfc4180": _flag,
-    "IncludeOpForFullLoad": _flag,
-    "CdcInsertsOnly": _flag,
-    "CdcInsertsAndUpdates": _flag,
-    "PreserveTransactions": _flag,
-    "DatePartitionEnabled": _flag,
-    "ParquetTimestampInMillisecond": _flag,
-    "UseTaskStartTimeForFullLoadTimestamp": _flag,
+    "AddColumnName": flag,
+    "Rfc4180": flag,
+    "IncludeOpForFullLoad": flag,
+    "CdcInsertsOnly": flag,
+    "CdcInsertsAndUpdates": flag,
+    "PreserveTransactions": flag,
+    "DatePartitionEnabled": flag,
+    "ParquetTimestampInMillisecond": flag,
+    "UseTaskStartTimeForFullLoadTimestamp": flag,
     "DataFormat": _word,
     "CompressionType": _word,
     "DatePartitionSequence": _word,

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lake_assets.onboarding.endpoint_import.documents import Task
+from lake_assets.onboarding.endpoint_import.s3_settings import our_name
 
 
-def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
-    """The settings of `dms:` by their names in lake.yaml, and notes about undecided ones."""
+def task_settings(task: Task, *, to_stream: bool = False) -> tuple[dict[str, Any], list[str]]:
+    """The settings of `dms:` by their names in lake.yaml, and notes about undecided ones. `to_stream`: whether the task
+    writes to Kinesis or Kafka."""
     found: dict[str, Any] = {}
     notes: list[str] = []
     target = _section(task.settings, "TargetMetadata")
@@ -25,11 +27,16 @@ def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
         notes.append(f"TargetSchema is {target['TargetSchema']}: compare the schema's folder in the bucket")
     if _section(task.settings, "ValidationSettings").get("EnableValidation"):
         found["validation_enabled"] = True
-    if _section(task.settings, "BeforeImageSettings").get("EnableBeforeImage"):
+    images = _section(task.settings, "BeforeImageSettings")
+    if images.get("EnableBeforeImage") and to_stream:
+        given = {our_name(name): value for name, value in images.items() if value is not None}
+        found["before_image_settings"] = given
+    elif images.get("EnableBeforeImage"):
         notes.append(
             "BeforeImageSettings has no effect on an S3 target: use an add-before-image-columns rule for updated keys"
         )
-    if _section(task.settings, "FullLoadSettings").get("TargetTablePrepMode") == "DO_NOTHING":
+    prepared = _section(task.settings, "FullLoadSettings").get("TargetTablePrepMode")
+    if prepared == "DO_NOTHING" and not to_stream:
         notes.append(
             "TargetTablePrepMode is DO_NOTHING: a reload leaves the parts of an earlier, bigger load; empty the "
             "table's folder before it"

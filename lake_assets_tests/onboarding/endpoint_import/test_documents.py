@@ -35,12 +35,15 @@ from lake_assets_tests.helpers.texts.dms_documents import (
         ({"a.json": "{"}, "a.json is not JSON"),
         ({"a.json": "{}"}, "a.json is not a document of DMS"),
         ({"a.json": '"text"'}, "a.json is not a document of DMS"),
-        ({"a.json": json.dumps({"Endpoints": [SOURCE_ENDPOINT]})}, "a.json describe no S3 target endpoint"),
-        ({"a.json": json.dumps({"rules": []})}, "describe no S3 target endpoint"),
+        (
+            {"a.json": json.dumps({"Endpoints": [SOURCE_ENDPOINT]})},
+            "a.json describe no target endpoint in S3, Kinesis or Kafka",
+        ),
+        ({"a.json": json.dumps({"rules": []})}, "describe no target endpoint in S3, Kinesis or Kafka"),
         ({"a.json": json.dumps([ENDPOINT, TASK_SETTINGS])}, "0 tasks are described"),
         (
             {"a.json": json.dumps([ENDPOINT, task() | {"TargetEndpointArn": "x"}])},
-            "writes to none of the S3 targets Shop-Lake",
+            "writes to none of the targets Shop-Lake",
         ),
         (
             {"a.json": json.dumps([ENDPOINT, task() | {"TableMappings": "{"}])},
