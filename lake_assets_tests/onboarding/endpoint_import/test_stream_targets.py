@@ -42,13 +42,12 @@ KAFKA = {
         "IncludeNullAndEmpty": "true",
     },
 }
-IMAGES = {
-    "BeforeImageSettings": {"EnableBeforeImage": True, "FieldName": "before", "ColumnFilter": "pk-only"}
-}
+NO_LOBS: Any = {"SupportLobs": False}
+IMAGES: Any = {"EnableBeforeImage": True, "FieldName": "before", "ColumnFilter": "pk-only"}
 
 
 def text_of(target: dict[str, Any]) -> str:
-    own = task(select("public", "orders"), TargetMetadata={"SupportLobs": False}, **IMAGES)
+    own = task(select("public", "orders"), TargetMetadata=NO_LOBS, BeforeImageSettings=IMAGES)
     return section({"Endpoints": [SOURCE_ENDPOINT, target]}, {"ReplicationTasks": [own]})
 
 
