@@ -126,3 +126,43 @@ def test_from_a_topic_to_silver(
     assert "Have DMS reload the tables" in capsys.readouterr().err
     assert call(folder, "sync") == 0
     assert call(folder, "status") == 0
+
+
+@pytest.mark.long
+def test_messages_of_ten_mebibytes_reach_silver(spark: SparkSession, tmp_path: Path, kafka: str) -> None:
+    texts = ["x" * (10 << 20), '"\u00e9\r\n' * 1_900_000, "\0\U0001f600" * 1_000_000]
+    topic = NewTopic("large", 3, config={"max.message.bytes": str(30 << 20)})
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([topic])["large"].result()
+    producer = Producer({"bootstrap.servers": kafka, "message.max.bytes": 30 << 20})
+    folder = stream_lake(tmp_path, kafka, "large")
+    large = [{"id": n, "v": text, "price": 1, "paid": None, "born": None} for n, text in enumerate(texts)]
+    producer.produce("large", message("load", large[0]), partition=0)
+    producer.produce("large", message("load", large[2] | {"v": "short"}), partition=0)
+    producer.flush()
+    assert call(folder, "sync") == 0
+    producer.produce("large", message("insert", large[1], transaction=1), partition=1)
+    producer.produce("large", message("update", large[2], before={"id": 2}, transaction=2), partition=1)
+    producer.flush()
+    assert call(folder, "sync") == 0
+    found = rows(folder)
+    assert [found[n][0] == text for n, text in enumerate(texts)] == [True] * 3
+
+
+@pytest.mark.long
+def test_a_transaction_of_a_million_rows(spark: SparkSession, tmp_path: Path, kafka: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic("transaction", 3)])["transaction"].result()
+    producer = Producer({"bootstrap.servers": kafka, "queue.buffering.max.messages": 2_000_000})
+    folder = stream_lake(tmp_path, kafka, "transaction")
+    row = {"id": "ID", "v": "x", "price": 1, "paid": None, "born": None}
+    producer.produce("transaction", message("load", row | {"id": 0}), partition=0)
+    producer.flush()
+    assert call(folder, "sync") == 0
+    text = message("insert", row, transaction=7, record=999_999_999).decode().replace('"ID"', "999999999")
+    for number in range(1, 1_000_001):
+        producer.produce("transaction", text.replace("999999999", str(number)).encode(), partition=number % 3)
+    producer.flush()
+    assert call(folder, "sync") == 0
+    found = rows(folder)
+    assert [*sorted(found)] == [*range(1_000_001)]
