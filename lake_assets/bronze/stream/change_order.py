@@ -14,6 +14,8 @@ from lake_assets.bronze.stream.messages import Change, Metadata, Unreadable
 
 CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
 DIGITS = 35
+MYSQL_RECORD, POSTGRESQL_RECORD = 19, 15
+"""Digits of the place in a transaction."""
 _SEQUENCE = re.compile(r"[0-9]{35}")
 
 
@@ -30,6 +32,11 @@ def change_sequence(engine: str, column: str | None, change: Change) -> str:
         )
     if metadata.transaction_id <= 0:
         raise Unreadable(f"its transaction-id is {metadata.transaction_id}, which orders nothing")
+    most = 10 ** (MYSQL_RECORD if engine == "mysql" else POSTGRESQL_RECORD)
+    if not 0 <= metadata.transaction_record_id < most:
+        raise Unreadable(
+            f"its transaction-record-id is {metadata.transaction_record_id}, which is no place in a transaction"
+        )
     if engine == "mysql":
         return _of_binary_log(metadata.transaction_id, metadata.transaction_record_id)
     if engine == "postgresql":
@@ -53,7 +60,7 @@ def _of_binary_log(transaction: int, record: int) -> str:
     file, position = transaction >> 32, transaction & 0xFFFFFFFF
     if file >= 10**6:
         raise Unreadable(f"its transaction-id {transaction} is no place in a binary log of MySQL")
-    return f"{file:06d}{position:010d}{record:019d}"
+    return f"{file:06d}{position:010d}{record:0{MYSQL_RECORD}d}"
 
 
 def _of_commit(metadata: Metadata, record: int) -> str:
@@ -64,7 +71,7 @@ def _of_commit(metadata: Metadata, record: int) -> str:
             "its metadata has no commit-timestamp: set IncludeTransactionDetails of the endpoint to true"
         )
     centiseconds, rest = divmod(at.microsecond, 10_000)
-    return f"{at:%Y%m%d%H%M%S}{centiseconds:02d}{rest:04d}{record:015d}"
+    return f"{at:%Y%m%d%H%M%S}{centiseconds:02d}{rest:04d}{record:0{POSTGRESQL_RECORD}d}"
 
 
 def commit_time(metadata: Metadata) -> datetime | None:
@@ -83,11 +90,11 @@ def _time(name: str, text: str | None) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as error:
+        if found.tzinfo is UTC:
+            return found
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise Unreadable(f"its {name} is {text!r}, which is no time") from error
-    if found.tzinfo is UTC:
-        return found
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def time_of(sequence: str) -> datetime | None:

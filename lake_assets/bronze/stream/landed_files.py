@@ -33,6 +33,10 @@ _UNZONED = ("timestamp", "date")
 MOST_TEXT = 24 << 20
 """Bytes of the texts of a landing's files, about, which are in memory until they are written. Besides, a file that
 needs the strict reader may not have more than 64 MiB."""
+LONGEST_FOLDER = 255
+"""Bytes of a folder's name on a disk."""
+LONGEST_NAME, LONGEST_NAMES = 16_000, 250_000
+"""Characters of a column's name, and of all names of a row: the header of a file has a limit of bytes."""
 _AT_ONCE = 1000
 """Lines that are packed at a time."""
 _MORE = f",{NULL}".encode()
@@ -134,7 +138,8 @@ def packed(lines: list[bytes]) -> bytes:
 def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
     """The change as a row. Raises Unreadable if it has no order, a time that is none, or a value that a file cannot
     show."""
-    table = table_text(change.metadata.schema_name, change.metadata.table_name)
+    table = table_text(*change.metadata.table)
+    _refuse_names(change)
     for values in (change.values, change.before):
         texts = values.values()
         if NULL in texts or ABSENT in texts:
@@ -149,6 +154,18 @@ def row_of(change: Change, source: SourceConfig, stream: StreamConfig) -> Row:
     if at is None and own is not None:
         at = time_of(sequence)
     return Row(table, change, sequence, at, built)
+
+
+def _refuse_names(change: Change) -> None:
+    """Raises Unreadable for a name that no table of a database has, and that would stop the landing of all others."""
+    for folder in change.metadata.table:
+        if "/" in folder or "\0" in folder or folder in (".", "..") or len(folder.encode()) > LONGEST_FOLDER:
+            raise Unreadable(f"the name {folder[:50]!r} of its table or schema is no name of a folder")
+    for values in (change.values, change.before):
+        if len("".join(values)) > LONGEST_NAMES:
+            raise Unreadable(f"the names of its columns have more than {LONGEST_NAMES:,} characters")
+        if len("".join(values)) > LONGEST_NAME and max(map(len, values)) > LONGEST_NAME:
+            raise Unreadable(f"the name of one of its columns has more than {LONGEST_NAME:,} characters")
 
 
 class Files:

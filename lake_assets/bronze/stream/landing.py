@@ -42,6 +42,8 @@ from lake_assets.storage.object_store import ObjectStore
 CARRIER = "_stream"
 """The folder of the messages that are no row: control records, and what cannot be read."""
 
+LARGEST_MESSAGE = 32 << 20
+"""Bytes. Kinesis takes at most 10 MiB; a file that needs the strict reader may not have more than 64 MiB."""
 WRITES_AT_ONCE = 8
 """Files that are written at the same time: each takes two requests, and a landing may have a file of each table."""
 
@@ -226,6 +228,10 @@ class Landing:
     def _sorted(self, message: Message) -> Row | Control:
         if message.value is None:
             raise Unreadable("it is empty")
+        if len(message.value) > LARGEST_MESSAGE:
+            raise Unreadable(
+                f"it has {len(message.value) >> 20} MiB, and the lake reads messages of up to {LARGEST_MESSAGE >> 20} MiB"
+            )
         found = parse(message.value, self._source.dms.before_image_settings.field_name)
         return found if isinstance(found, Control) else row_of(found, self._source, self._stream)
 

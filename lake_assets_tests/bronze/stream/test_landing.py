@@ -142,6 +142,34 @@ def test_a_time_that_is_none_stops_no_landing(shop: Shop, operation: str) -> Non
     assert [id_ for _, id_ in shop.all_rows()] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        *(
+            (message("insert", {"id": 2}, table=name, transaction=2), "no name of a folder")
+            for name in ("a.b/c", "a.\0", f"a.{'x' * 300}")
+        ),
+        (message("insert", {"id": 2}, transaction=2, **{"schema-name": ".."}), "no name of a folder"),
+        (message("insert", {"id": 2, "n" * 70_000: 1}, transaction=2), "more than 16,000 characters"),
+        (message("insert", {f"{'n' * 1000}{n}": n for n in range(300)}, transaction=2), "more than 250,000"),
+        (
+            message("update", {"id": 2}, before={"n" * 70_000: 1}, transaction=2),
+            "more than 16,000 characters",
+        ),
+        (message("insert", {"id": 2}, timestamp="9999-12-31T23:59:59-14:00"), "no time"),
+        (message("insert", {"id": 2}, record=10**19), "no place in a transaction"),
+        (message("insert", {"id": 2}, record=-1), "no place in a transaction"),
+        (message("insert", {"id": 2, "v": "\0" + "x" * (33 << 20)}, transaction=2), "it has 33 MiB"),
+    ],
+)
+def test_an_odd_message_stops_no_landing(shop: Shop, odd: bytes, why: str) -> None:
+    shop.stream.put("a", odd, message("insert", {"id": 1}, transaction=1))
+    landed = shop.reader().land(0)
+    (fault,) = landed.faults
+    assert why in fault.reason
+    assert [id_ for _, id_ in shop.all_rows()] == ["1"]
+
+
 def test_a_mark_of_the_lake_is_no_value(shop: Shop) -> None:
     shop.stream.put("a", message("insert", {"id": 1, "v": "$dms.absent"}, transaction=1))
     landed = shop.reader().land(0)
