@@ -31,7 +31,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.log.stream_positions import Overtaken, Read, merged
 from lake_assets.bronze.stream.change_order import built_time
-from lake_assets.bronze.stream.clients import Client, Message, Polled
+from lake_assets.bronze.stream.clients import MOST_BYTES, Client, Message, Polled
 from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
 from lake_assets.bronze.stream.messages import MARK, Control, Unreadable, parse
 from lake_assets.bronze.stream.table_definitions import Definition, defined, definition_of
@@ -137,10 +137,14 @@ class Landing:
         """The messages, and those of the next seconds: the record that defines a column is in another shard than the
         rows that have it."""
         end = time.monotonic() + DEFINITION_SECONDS
-        while (left := end - time.monotonic()) > 0 and len(polled.messages) < 2 * self._stream.most_messages:
+        while (left := end - time.monotonic()) > 0 and self._has_room(polled):
             polled += self._client.poll(left, self._stream.most_messages)
             time.sleep(0.05)
         return polled
+
+    def _has_room(self, polled: Polled) -> bool:
+        size = sum(len(message.value or b"") for message in polled.messages)
+        return size < MOST_BYTES and len(polled.messages) < 2 * self._stream.most_messages
 
     def _forget(self) -> None:
         self._read = None
@@ -230,7 +234,8 @@ class Landing:
             raise Unreadable("it is empty")
         if len(message.value) > LARGEST_MESSAGE:
             raise Unreadable(
-                f"it has {len(message.value) >> 20} MiB, and the lake reads messages of up to {LARGEST_MESSAGE >> 20} MiB"
+                f"it has {len(message.value) >> 20} MiB, and the lake reads messages of up to "
+                f"{LARGEST_MESSAGE >> 20} MiB"
             )
         found = parse(message.value, self._source.dms.before_image_settings.field_name)
         return found if isinstance(found, Control) else row_of(found, self._source, self._stream)

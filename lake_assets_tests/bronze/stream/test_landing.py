@@ -159,7 +159,6 @@ def test_a_time_that_is_none_stops_no_landing(shop: Shop, operation: str) -> Non
         (message("insert", {"id": 2}, timestamp="9999-12-31T23:59:59-14:00"), "no time"),
         (message("insert", {"id": 2}, record=10**19), "no place in a transaction"),
         (message("insert", {"id": 2}, record=-1), "no place in a transaction"),
-        (message("insert", {"id": 2, "v": "\0" + "x" * (33 << 20)}, transaction=2), "it has 33 MiB"),
     ],
 )
 def test_an_odd_message_stops_no_landing(shop: Shop, odd: bytes, why: str) -> None:
@@ -167,6 +166,34 @@ def test_an_odd_message_stops_no_landing(shop: Shop, odd: bytes, why: str) -> No
     landed = shop.reader().land(0)
     (fault,) = landed.faults
     assert why in fault.reason
+    assert [id_ for _, id_ in shop.all_rows()] == ["1"]
+
+
+@pytest.mark.parametrize(("most_bytes", "landed"), [(1 << 20, 20), (1, 2)])
+def test_a_wait_for_a_column_ends_when_messages_have_many_bytes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, most_bytes: int, landed: int
+) -> None:
+    columns = {"id": {"type": "INT64", "nullable": False}, "v": {"type": "STRING", "nullable": True}}
+    created = control("create-table", {"table-def": {"columns": columns, "primary-key": ["id"]}})
+    timed = json.loads(created)
+    timed["metadata"]["timestamp"] = "2026-03-01T11:00:00Z"
+    shop.stream.put("a", json.dumps(timed).encode())
+    reader = shop.reader(at_once=2)
+    assert reader.land(0).controls == 1
+    monkeypatch.setattr("lake_assets.bronze.stream.landing.MOST_BYTES", most_bytes)
+    monkeypatch.setattr("lake_assets.bronze.stream.landing.DEFINITION_SECONDS", 1.0)
+    rows = [message("insert", {"id": n, "more": 1}, transaction=n + 1) for n in range(20)]
+    shop.stream.put("a", *rows)
+    assert reader.land(0).messages == landed
+
+
+def test_a_message_that_is_too_large_is_kept(shop: Shop) -> None:
+    huge = message("insert", {"id": 2, "v": "\0" + "x" * (33 << 20)}, transaction=2)
+    shop.stream.put("a", huge, message("insert", {"id": 1}, transaction=1))
+    landed = shop.reader().land(0)
+    assert [fault.reason for fault in landed.faults] == [
+        "it has 33 MiB, and the lake reads messages of up to 32 MiB"
+    ]
     assert [id_ for _, id_ in shop.all_rows()] == ["1"]
 
 
