@@ -149,7 +149,7 @@ def test_a_time_that_is_none_stops_no_landing(shop: Shop, operation: str) -> Non
             (message("insert", {"id": 2}, table=name, transaction=2), "no name of a folder")
             for name in ("a.b/c", "a.\0", f"a.{'x' * 300}")
         ),
-        (message("insert", {"id": 2}, transaction=2, **{"schema-name": ".."}), "no name of a folder"),
+        (message("insert", {"id": 2}, transaction=2).replace(b"public", b".."), "no name of a folder"),
         (message("insert", {"id": 2, "n" * 70_000: 1}, transaction=2), "more than 16,000 characters"),
         (message("insert", {f"{'n' * 1000}{n}": n for n in range(300)}, transaction=2), "more than 250,000"),
         (
