@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from lake_assets.bronze.files.keys import UnknownKey
-from lake_assets.bronze.quarantine.quarantine_log import Quarantined
+from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined
 from lake_assets.bronze.scan.discovery import NOT_CONFIGURED, Discovery
 from lake_assets.bronze.stream.clients import Message
 from lake_assets.bronze.stream.clients.stream_client import opened_client
@@ -99,7 +99,7 @@ class StreamArrivals:
             source=self._source,
             table=target.table,
             key=_place(fault.message),
-            version="stream",
+            version=IN_NO_FILE,
             log_offset=head,
             row=None,
             line=None,

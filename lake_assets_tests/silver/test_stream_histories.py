@@ -1,12 +1,8 @@
-"""Histories by chance that arrive in a stream: whatever the order of arrival, repetitions and readers, silver is the
-source."""
+"""Single cases of tables behind a stream. Not here: random histories (`soak/stream/`)."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,11 +11,9 @@ from pyspark.sql import SparkSession
 from lake_assets.rounds import stream_arrivals
 from lake_assets_tests.helpers.files.dms_messages import NOON, ODD, MemoryStream, control, message
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE, RandomSource
+from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_STREAMS", "0:8").split(":"))
-SEEDS = [FIRST, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FIRST + 1, FIRST + COUNT))]
 SETTINGS = {
     "include_transaction_details": True,
     "include_null_and_empty": True,
@@ -27,66 +21,11 @@ SETTINGS = {
 }
 
 
-def stream_bench(folder: Path, engine: str, key: Sequence[str]) -> Bench:
-    table = {"columns": COLUMNS, "primary_key": list(key)}
+def stream_bench(folder: Path, engine: str, key: Sequence[str], **settings: Any) -> Bench:
+    table = {"columns": COLUMNS, "primary_key": list(key)} | settings
     kafka = {"bootstrap_servers": "unused", "topic": "unused"}
     stream = {"kafka": kafka, "engine": engine, "interval": "0s", "most_messages": 25}
     return Bench(folder, {TABLE: table}, source={"stream": stream, "dms": SETTINGS})
-
-
-def messages_of(changes: Sequence[dict[str, Any]], key: Sequence[str], first: int) -> list[bytes]:
-    """The changes as messages; `first`: the number of the first transaction."""
-    found = []
-    transactions = groupby(changes, key=lambda change: change["commit_ts"])
-    for number, (at, own) in enumerate(transactions, start=first):
-        for record, change in enumerate(own, start=1):
-            operation = {"I": "insert", "U": "update", "D": "delete"}[change["Op"]]
-            data = {name: change[name] for name in COLUMNS}
-            if operation == "delete":
-                data = {name: change[name] for name in key}
-            before = {name: change[f"BI_{name}"] for name in key if f"BI_{name}" in change}
-            given = {"transaction": number * 1000, "record": record, "at": at}
-            found.append(message(operation, data, before=before, table=TABLE, **given))
-    return found
-
-
-def disordered(random: Random, messages: Sequence[bytes]) -> list[bytes]:
-    """The messages in another order, some of them twice."""
-    places = {n: n + random.choice([0, 0, 0, 1, 3, 10]) for n in range(len(messages))}
-    again = [random.randrange(len(messages)) for _ in range(len(messages) // 8)]
-    order = sorted([*places, *again], key=lambda n: places[n] + random.random())
-    return [messages[n] for n in order]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_silver_is_the_source(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    random, engine = Random(seed), ("mysql", "postgresql")[seed // 2 % 2]
-    source = RandomSource(random, ["id", "part"] if seed % 2 else ["id"], always_before=seed % 3 == 0)
-    stream = MemoryStream()
-    opened: Callable[..., Any] = lambda config, aws: stream.client(random.randint(1, 20))  # noqa: E731
-    monkeypatch.setattr(stream_arrivals, "opened_client", opened)
-    bench = stream_bench(tmp_path, engine, source.key)
-    for _ in range(12):
-        source.transaction()
-    began = len(source.changes)
-    for _ in range(4):
-        source.transaction()
-    loads = [message("load", row, table=TABLE, at=source.clock.now) for row in source.rows.values()]
-    for _ in range(40):
-        source.transaction()
-    changes = disordered(random, messages_of(source.changes[began:], source.key, first=100))
-    everything = [*loads, *changes]
-    while everything:
-        taken, everything = everything[:30], everything[30:]
-        for value in taken:
-            stream.put(random.choice("abc"), value)
-        if random.random() < 0.7:
-            bench.apply()
-    bench.apply()
-    rows = [{name: row[name] for name in COLUMNS} for row in source.rows.values()]
-    assert bench.rows() == bench.as_silver(TABLE, rows)
 
 
 def test_odd_texts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,3 +132,32 @@ def test_a_reload_that_no_message_announces(
     stream.put("a", *(message("load", row, table=TABLE, at=again) for row in AFTER))
     bench.apply()
     assert bench.rows() == bench.as_silver(TABLE, AFTER)
+
+
+def test_a_change_twice_in_one_landing_is_once_in_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was stored although the answer was an error comes twice."""
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "mysql", ["id"], also=["change_log"])
+    row = {"v": "x", "id": 1, "part": "x", "n": 1}
+    stream.put("a", *[message("insert", row, table=TABLE, transaction=1)] * 2)
+    bench.apply()
+    assert len(bench.rows("items_changes")) == 1
+
+
+def test_a_message_that_cannot_be_read_stays_in_the_quarantine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the table does meanwhile: nothing else has what it said."""
+    stream = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "mysql", ["id"])
+    row = {"v": "x", "id": 1, "part": "x", "n": 1}
+    stream.put("a", message("insert", row, table=TABLE, transaction=0, timestamp="soon"))
+    for number in (1, 2):
+        stream.put("a", message("insert", row | {"id": number}, table=TABLE, transaction=number))
+        bench.apply()
+    held = bench.lake.runtime.quarantine.open()
+    assert [one.key for one in held] == ["message 0 of a"]

@@ -35,6 +35,9 @@ class State(StrEnum):
 
 OPEN = (State.HELD, State.RETRIED)
 
+IN_NO_FILE = "stream"
+"""The version of a message of a stream that cannot be read: no file has it, so that no batch decides on it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:

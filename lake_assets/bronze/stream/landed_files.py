@@ -192,13 +192,14 @@ class Files:
         self._spelled[table] = self._spellings(types)
 
     def of(self, rows: Iterable[Row], created: Created = NOTHING_CREATED) -> Iterator[LandedFile]:
-        """The files of these rows, each row in one of them, and rows of two full loads in two. The largest is finished
-        when they have much text, the others at the end. `created`: when DMS created their tables."""
+        """The files of these rows, each row in one of them, and rows of two full loads in two, as are changes of before
+        and after one, because it supersedes files. The largest is finished when they have much text, the others at the
+        end. `created`: when DMS created their tables."""
         found: dict[tuple[str, bool, int, Names], LandedFile] = {}
         keeps_null, size = self._source.dms.include_null_and_empty, 0
         for row in rows:
             names = self._names(row)
-            load = _load_of(row, created) if row.change.is_load else 0
+            load = _load_of(row, created)
             place = row.table, row.change.is_load, load, names
             if (file := found.get(place)) is None:
                 alike = (open_file for open_file in found.values() if _is_of(open_file, row, names, load))
@@ -260,8 +261,8 @@ def _as_set(names: Names) -> frozenset[str]:
 
 
 def _load_of(row: Row, created: Created) -> int:
-    """Which of its table's full loads a row is of."""
-    return load_number(created.get(row.table, ()), row.at) if row.at is not None else 0
+    """Which of its table's full loads a row is of, or follows."""
+    return load_number(created.get(row.table, ()), row.built) if row.built is not None else 0
 
 
 def _is_of(file: LandedFile, row: Row, names: Names, load: int) -> bool:

@@ -123,9 +123,11 @@ def _columns(target: Target, changes: DataFrame) -> DataFrame:
 
 def _may_repeat(context: BatchContext, *, late: bool) -> bool:
     """Whether the batch may have a change twice, or one that was applied before, and repetitions can be recognised. DMS
-    writes a repeated change to another file, whose sequences then are not above all earlier ones."""
-    several = sum(file.kind is FileKind.CDC for file in context.batch.files) > 1
-    return context.target.dms.change_sequence_column is not None and (several or late)
+    writes a repeated change to another file, whose sequences then are not above all earlier ones. Of a stream, one file
+    may have both."""
+    changes = sum(file.kind is FileKind.CDC for file in context.batch.files)
+    alone = 0 if context.runtime.lake.sources[context.target.source].stream is not None else 1
+    return context.target.dms.change_sequence_column is not None and (changes > alone or late)
 
 
 def each_once(changes: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_bad_rows
-from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
+from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined, State
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import REDACTED, QuarantineLimits
 from lake_assets.errors import TableStopped
@@ -82,6 +82,8 @@ class BatchQuarantine:
         made_of = {(file.key, file.version) for file in self._context.made_of}
         applied, superseded = [], []
         for held in self._log.open(self._context.target.identifier):
+            if held.version == IN_NO_FILE:
+                continue  # nothing shows whether a reload has what the message said: the user decides
             if (held.key, held.version) not in made_of:
                 # Entries above the batch's offset may be of a batch that another run is about to publish.
                 superseded += [held] if held.log_offset <= batch.upto else []

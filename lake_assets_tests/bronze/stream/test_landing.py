@@ -24,7 +24,7 @@ from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.object_store import StoreError
 from lake_assets.storage.stored_object import StoredObject
-from lake_assets_tests.helpers.files.dms_messages import ODD, MemoryStream, control, message
+from lake_assets_tests.helpers.files.dms_messages import NOON, ODD, MemoryStream, control, message
 from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 TABLE = {
@@ -382,3 +382,19 @@ def test_a_quiet_shard_was_read(shop: Shop) -> None:
     shop.stream.put("a", message("insert", {"id": 2}, transaction=2))
     assert reader.land(0).messages == 1
     assert [number for _, number in shop.all_rows()] == ["1", "2"]
+
+
+def test_changes_of_before_and_after_a_load_are_in_files_of_their_own(shop: Shop) -> None:
+    """By a file's time, a full load supersedes it or does not."""
+
+    def change(number: int, minutes: int) -> bytes:
+        at = NOON + timedelta(minutes=minutes)
+        return message("insert", {"id": number}, transaction=number, at=at)
+
+    created = control("create-table", {}, at=NOON + timedelta(minutes=10))
+    shop.stream.put("a", change(1, minutes=0), created, change(2, minutes=20))
+    files = [f for f in shop.reader().land(0).logged if not f.key.startswith(CARRIER)]
+    assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1"], ["2"]]
+    shop.stream.put("a", change(3, minutes=21), change(4, minutes=1))
+    late = shop.reader().land(0).logged
+    assert [[row["id"] for row in shop.rows(file)] for file in late] == [["4"], ["3"]]
