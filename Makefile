@@ -67,7 +67,7 @@ test-connect: $(JARS)  ## those that use Spark, on one Spark Connect server inst
 test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests
 	$(PYTEST) -m long
 
-# Histories, the first one's seed, and further options such as --minutes 60 or --only composite,reloads.
+# Histories, the first one's seed, and further options such as --stream, --minutes 60 or --only composite,reloads.
 N ?= 2000
 SEED ?= 0
 OPTIONS ?=
@@ -110,7 +110,7 @@ bench-latency: $(JARS)  ## how long after a file is visible silver and a mart ha
 chaos: $(JARS)  ## a lake whose services fail: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
-# OPTIONS such as --histories 20 --outside 5 --minutes 1 --only lake_assets_tests/bronze for a shortened one.
+# OPTIONS such as --histories 20 --streams 10 --outside 5 --minutes 1 --only lake_assets_tests/bronze for a shortened one.
 proof: $(INSTALLED)  ## all of these at the newest commit, in a clone of it; goes on after an interruption (docs/proof.md)
 	.venv/bin/python -m lake_assets_tests.proof $(OPTIONS)
 

@@ -39,10 +39,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is run: random histories, those with actions from outside, minutes of each chaos test, and the tests
-    below a path (empty: all)."""
+    """How much is run: random histories, those of streams, those with actions from outside, minutes of each
+    chaos test, and the tests below a path (empty: all)."""
 
     histories: int = 2_000
+    streams: int = 1_000
     outside: int = 300
     minutes: float = 10.0
     only: str = ""
@@ -57,6 +58,7 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
     tests = f"shortened: only {extent.only}" if extent.only else "all"
     chosen = (f"TESTS={extent.only}",) if extent.only else ()
     histories = (f"N={extent.histories}", f"SEED={seed}", f"OPTIONS=--record {folder / f'soak-{seed}.jsonl'}")
+    in_streams = f"--stream --record {folder / f'streams-{seed}.jsonl'}"
     disturbed = ("chaos", f"MINUTES={extent.minutes:g}", f"SEED={seed}")
     minutes = _share(extent.minutes, WHOLE.minutes, "minutes")
     return [
@@ -68,6 +70,12 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
             "histories",
             ("soak", *histories),
             _share(extent.histories, WHOLE.histories, "histories"),
+            str(seed),
+        ),
+        Step(
+            "histories of streams",
+            ("soak", f"N={extent.streams}", f"SEED={seed}", f"OPTIONS={in_streams}"),
+            _share(extent.streams, WHOLE.streams, "histories"),
             str(seed),
         ),
         Step(
@@ -186,6 +194,7 @@ def _ended(command: list[str], folder: Path, output: int) -> int:
 
 def main(
     histories: Annotated[int, typer.Option(help="Random histories.")] = WHOLE.histories,
+    streams: Annotated[int, typer.Option(help="Random histories that arrive in a stream.")] = WHOLE.streams,
     outside: Annotated[int, typer.Option(help="Random histories with actions from outside.")] = WHOLE.outside,
     minutes: Annotated[float, typer.Option(help="Minutes of each of the two chaos tests.")] = WHOLE.minutes,
     only: Annotated[str, typer.Option(help="Only the tests below this path.")] = "",
@@ -200,7 +209,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     proof = Proof(repository.absolute(), record.absolute())
     chosen = int(proof.commit[:6], 16) if seed is None else seed
-    passed = proof.run(steps(chosen, proof.folder, Extent(histories, outside, minutes, only)))
+    passed = proof.run(steps(chosen, proof.folder, Extent(histories, streams, outside, minutes, only)))
     raise typer.Exit(0 if passed else 1)
 
 

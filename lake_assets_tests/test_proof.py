@@ -15,7 +15,7 @@ import pytest
 
 from lake_assets_tests.helpers.processes.child import environment, run_python
 
-STEPS = 8
+STEPS = 9
 MAKEFILE = """\
 demo test test-connect test-long soak outside chaos:
 \t@echo $@ $(N) $(SEED) $(MINUTES) $(TESTS) $(OPTIONS) >> $(DONE)
@@ -81,13 +81,14 @@ def repository(tmp_path: Path) -> Repository:
 def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Repository) -> None:
     done = repository.prove()
     assert done.returncode == 0, done.stdout + done.stderr
-    soak = repository.folder / ".proof/soak-7.jsonl"
+    kept = repository.folder / ".proof"
     assert repository.ran() == [
         "demo",
         "test",
         "test-connect",
         "test-long",
-        f"soak 2000 7 --record {soak}",
+        f"soak 2000 7 --record {kept / 'soak-7.jsonl'}",
+        f"soak 1000 7 --stream --record {kept / 'streams-7.jsonl'}",
         "outside 300 7",
         "chaos 7 10",
         "chaos 7 10 --continuous",
@@ -99,6 +100,7 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
         ["tests on Spark Connect", "all", repository.head, "none", "passed: 5 passed / test-connect"],
         ["long tests", "all", repository.head, "none", "passed: 5 passed / test-long"],
         ["histories", "2000 histories", repository.head, "7", "passed: 5 passed / soak"],
+        ["histories of streams", "1000 histories", repository.head, "7", "passed: 5 passed / soak"],
         ["histories with actions from outside", "300 histories", repository.head, "7", "passed: failed 0"],
         ["chaos, a run for each file", "10 minutes", repository.head, "7", "passed: 5 passed / chaos"],
         ["chaos, the continuous run", "10 minutes", repository.head, "7", "passed: 5 passed / chaos"],
@@ -108,7 +110,7 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
     again = repository.prove()
     assert again.returncode == 0
     assert repository.ran() == [], "all of it is done"
-    assert f"8 of 8 steps have passed at {repository.head}" in again.stdout
+    assert f"9 of 9 steps have passed at {repository.head}" in again.stdout
 
 
 def test_another_commit_is_not_proved_by_an_earlier_one(repository: Repository) -> None:
@@ -150,7 +152,18 @@ def test_a_step_that_fails_is_recorded_and_run_again_alone(repository: Repositor
 
 
 def test_a_shortened_run_says_so_and_proves_nothing_whole(repository: Repository) -> None:
-    short = ("--histories", "20", "--outside", "3", "--minutes", "0.5", "--only", "lake_assets_tests/bronze")
+    short = (
+        "--histories",
+        "20",
+        "--streams",
+        "10",
+        "--outside",
+        "3",
+        "--minutes",
+        "0.5",
+        "--only",
+        "lake_assets_tests/bronze",
+    )
     assert repository.prove(*short).returncode == 0
     assert {line[0]: line[1] for line in repository.recorded()} == {
         "demo": "all",
@@ -158,6 +171,7 @@ def test_a_shortened_run_says_so_and_proves_nothing_whole(repository: Repository
         "tests on Spark Connect": "shortened: only lake_assets_tests/bronze",
         "long tests": "shortened: only lake_assets_tests/bronze",
         "histories": "shortened: 20 of 2000 histories",
+        "histories of streams": "shortened: 10 of 1000 histories",
         "histories with actions from outside": "shortened: 3 of 300 histories",
         "chaos, a run for each file": "shortened: 0.5 of 10 minutes",
         "chaos, the continuous run": "shortened: 0.5 of 10 minutes",

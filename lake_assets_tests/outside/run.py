@@ -32,7 +32,7 @@ from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
-from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, as_large, history, rows_of
+from lake_assets_tests.soak.run import History, Outcome, Wrong, as_large, compare, history, rows_of
 from lake_assets_tests.soak.story import describe
 from lake_assets_tests.soak.writer import ITEMS
 
@@ -104,13 +104,13 @@ def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> N
             _act(place, outcome, story)
         results = _turn(place, outcome, story)
         before = _before(place, results, before, outcome)
-        before = _compare(found, place.used, results, there, before, outcome, f"turn {number + 1}")
+        before = compare(found, place.used, results, there, before, outcome, f"turn {number + 1}")
     for _ in range(2):
         _act(place, outcome, story)
         place.used = storage.quiet(place.used)
         results = _turn(place, outcome, story)
         before = _before(place, results, before, outcome)
-        before = _compare(found, place.used, results, there, before, outcome, "the end")
+        before = compare(found, place.used, results, there, before, outcome, "the end")
     outcome.digest = truth.digest(before)
 
 

@@ -6,7 +6,8 @@ Here: the command line. Not here: processes (`workers.py`), a history (`run.py`)
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,9 @@ import typer
 
 from lake_assets_tests.soak.plan import KINDS, SWITCHES
 from lake_assets_tests.soak.record import add_to, recorded
-from lake_assets_tests.soak.run import Outcome, history
+from lake_assets_tests.soak.run import History, Outcome, history
+from lake_assets_tests.soak.run import run as run_files
+from lake_assets_tests.soak.stream import run as streamed
 from lake_assets_tests.soak.workers import run_all
 
 PROGRESS_SECONDS = 30
@@ -29,6 +32,9 @@ def main(
     only: Annotated[
         str, typer.Option(help="Kinds or features, by commas: only histories that have all.")
     ] = "",
+    stream: Annotated[
+        bool, typer.Option("--stream", help="They arrive in a stream instead of files.")
+    ] = False,
     without: Annotated[str, typer.Option(help=f"Not these, by commas: {', '.join(SWITCHES)}.")] = "",
     record: Annotated[
         Path | None,
@@ -44,13 +50,16 @@ def main(
     began = shown = time.monotonic()
     outcomes = recorded(record)
     done = {outcome.seed for outcome in outcomes if outcome.failure is None}
-    seeds = (found for found in itertools.islice(_chosen(seed, wanted, off), histories) if found not in done)
+    written, run = (streamed.history, streamed.run) if stream else (history, run_files)
+    chosen = _chosen(lambda number: written(number, off), seed, wanted)
+    seeds = (found for found in itertools.islice(chosen, histories) if found not in done)
     outcomes = [outcome for outcome in outcomes if outcome.seed in done]
-    for outcome in run_all(seeds, off, processes, lambda: 0 < minutes * 60 < time.monotonic() - began):
+    own = partial(run, without=tuple(off))
+    for outcome in run_all(seeds, own, processes, lambda: 0 < minutes * 60 < time.monotonic() - began):
         outcomes.append(outcome)
         add_to(record, outcome)
         if outcome.failure is not None:
-            switches = f" --without {','.join(sorted(off))}" if off else ""
+            switches = " --stream" * stream + (f" --without {','.join(sorted(off))}" if off else "")
             print(f"\nseed {outcome.seed} is wrong; again with:")
             print(
                 f"  python -m lake_assets_tests.soak --histories 1 --processes 1 --seed {outcome.seed}{switches}"
@@ -68,12 +77,12 @@ def _names(text: str) -> set[str]:
     return {name.strip() for name in text.split(",") if name.strip()}
 
 
-def _chosen(first: int, wanted: set[str], off: set[str]) -> Iterator[int]:
+def _chosen(history: Callable[[int], History], first: int, wanted: set[str]) -> Iterator[int]:
     for seed in itertools.count(first):
         if not wanted:
             yield seed
             continue
-        found = history(seed, off)
+        found = history(seed)
         if wanted <= {*found.seen, found.plan.kind}:
             yield seed
 

@@ -6,6 +6,7 @@ Here: any order of arrival that a bucket can show. Not here: the objects (`write
 import itertools
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.writer import Object, Written
@@ -15,8 +16,8 @@ from lake_assets_tests.soak.writer import Object, Written
 class Turn:
     """Between two applications."""
 
-    looks: list[list[Object]]
-    """The objects that have arrived before each scan of the bucket."""
+    looks: list[list[Any]]
+    """The objects that have arrived before each scan of the bucket; of a stream, the messages."""
 
 
 def turns(written: Written, seen: set[str]) -> list[Turn]:
@@ -40,7 +41,7 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
     _note(written, arrivals, seen)
     if plan.again:
         arrivals = _again(written, random, arrivals, seen)
-    cuts = _pieces(random, len(arrivals), random.choice([2, 2, 3, 3, 4]))
+    cuts = pieces(random, len(arrivals), random.choice([2, 2, 3, 3, 4]))
     return _told_apart(written, [Turn(_looks(plan, random, arrivals[a:b])) for a, b in cuts])
 
 
@@ -107,6 +108,6 @@ def _looks(plan: Plan, random: Random, arrived: list[Object]) -> list[list[Objec
     return [arrived[a:b] for a, b in itertools.pairwise(sorted({0, len(arrived), *middles}))]
 
 
-def _pieces(random: Random, length: int, count: int) -> list[tuple[int, int]]:
+def pieces(random: Random, length: int, count: int) -> list[tuple[int, int]]:
     borders = random.sample(range(1, length), min(length - 1, count - 1)) if length > 1 else []
     return list(itertools.pairwise(sorted({0, length, *borders})))

@@ -3,7 +3,7 @@
 Here: endpoint settings, lake.yaml, encoding. Not here: the objects' rows (`writer.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -55,25 +55,33 @@ def settings(plan: Plan) -> dict[str, Any]:
     return dms
 
 
-def lake(plan: Plan, folder: Path) -> Lake:
-    """An empty lake with the history's table, which stops at the first bad row."""
+def lake(
+    plan: Plan,
+    folder: Path,
+    source: Mapping[str, Any] | None = None,
+    *,
+    most_quarantined: int = 0,
+    also: Sequence[str] | None = None,
+) -> Lake:
+    """An empty lake with the history's table, which stops at the first bad row. `source`: further settings of the
+    source, by default those of the endpoint that writes the history's files. `also`: further shapes."""
     needed = {*plan.key, "n"}
     table: dict[str, Any] = {
         "columns": {name: TYPES[name] + (" not null" if name in needed else "") for name in COLUMNS},
         "full_load_complete": plan.policy,
-        "quarantine": {"max_rows": 0, "max_files": 0},
+        "quarantine": {"max_rows": most_quarantined, "max_files": most_quarantined},
         "mask": plan.mask,
         "partition_by": plan.partition_by,
         "kept_when_null": plan.kept,
     }
     if plan.keyed:
-        table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}
+        table |= {"primary_key": plan.key, "also": also or (["change_log"] if plan.log_too else [])}
     else:
         table["mode"] = plan.kind
     used = small_lake(
         folder,
         {ITEMS: table},
-        source={"dms": settings(plan)},
+        source=source or {"dms": settings(plan)},
         automation={"max_files_per_batch": plan.max_files, "rewrite_below_mb": plan.seed % 2},
         spark={"conf": TINY | SPARK_CONF},
         **MASKING,

@@ -4,7 +4,7 @@ Here: the places, and raising there. Not here: real processes that are killed.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -29,9 +29,9 @@ PLACES: tuple[tuple[Any, str], ...] = (
 
 
 @contextlib.contextmanager
-def deadly(random: Random) -> Iterator[str]:
+def deadly(random: Random, places: Sequence[tuple[Any, str]] = PLACES) -> Iterator[str]:
     """Raises at one of the places, before or after its call; yields its name."""
-    owner, name = random.choice(PLACES)
+    owner, name = random.choice(places)
     after = random.random() < 0.5
     whole, drop = getattr(owner, name), Attempt.drop
 

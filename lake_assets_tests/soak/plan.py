@@ -86,6 +86,8 @@ class Plan:
     partitioned: bool = False
     toasted: bool = False
     """The log lacks columns, which the files have as NULL: PostgreSQL's large values."""
+    empty_texts: bool = True
+    """Whether texts, those in keys included, may be empty."""
 
     @property
     def keyed(self) -> bool:

@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,11 +94,11 @@ def history(seed: int, without: Collection[str] = ()) -> History:
             # Only five minutes without files would show that the load is complete.
             drawn = Plan(**{**vars(drawn), "policy": "immediately"})
             written.plan = drawn
-    seen |= set(_features(drawn, written))
+    seen |= set(features_of(drawn, written))
     return History(drawn, written, found, seen)
 
 
-def _features(plan: Plan, written: Written) -> Iterator[str]:
+def features_of(plan: Plan, written: Written) -> Iterator[str]:
     yield f"layout {plan.layout}"
     yield f"sequences {plan.sequences}"
     yield f"load {plan.load}"
@@ -129,8 +129,15 @@ def _features(plan: Plan, written: Written) -> Iterator[str]:
 
 def run(seed: int, without: Collection[str] = (), folder: Path | None = None) -> Outcome:
     """Never raises for a difference or an error: see `failure`."""
+    found = history(seed, without)
+    return outcome_of(seed, found, lambda place, outcome: _live(found, place, outcome), folder)
+
+
+def outcome_of(
+    seed: int, details: History, live: Callable[[Path, Outcome], None], folder: Path | None
+) -> Outcome:
+    """What becomes of a history. `live`: runs it in a folder, and raises Wrong for a difference."""
     began = time.monotonic()
-    details = history(seed, without)
     outcome = Outcome(
         seed=seed,
         kind=details.plan.kind,
@@ -142,7 +149,7 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
     place = Path(tempfile.mkdtemp(prefix=f"soak-{seed}-", dir=folder))
     try:
         with as_large(seed):
-            _live(details, place, outcome)
+            live(place, outcome)
     except Wrong as wrong:
         outcome.wrong_rows = wrong.rows
         outcome.failure = f"{wrong}\n{describe(details.written, details.turns)}"
@@ -177,13 +184,13 @@ def _live(history: History, folder: Path, outcome: Outcome) -> None:
             used = _look(used, plan, random, outcome, history)
         _put(history, folder, there, turn.looks[-1])
         used, results = _turn(used, plan, random, outcome, history)
-        before = _compare(history, used, results, there, before, outcome, f"turn {number + 1}")
+        before = compare(history, used, results, there, before, outcome, f"turn {number + 1}")
     used, results = _turn(storage.quiet(used), plan, None, outcome, history)
-    before = _compare(history, used, results, there, before, outcome, "the end")
+    before = compare(history, used, results, there, before, outcome, "the end")
     if plan.keyed:
         end = truth.canonical(masked(history.written.source.rows, plan.mask))
         if rows_of(used, "items") != end:
-            raise _difference("the end", end, rows_of(used, "items"))
+            raise difference("the end", end, rows_of(used, "items"))
     outcome.digest = truth.digest(before)
     _, results = _turn(used, plan, None, outcome, history)
     if any(result.batches or result.error for result in results.values()):
@@ -227,7 +234,7 @@ def _turn(
     return used, {r.target.name: r for r in apply_tables(used.runtime, used.targets)}
 
 
-def _compare(
+def compare(
     history: History,
     used: Lake,
     results: dict[str, TableResult],
@@ -245,7 +252,7 @@ def _compare(
     for result in results.values():
         if result.error is None:
             continue
-        gap = expected is None and (written.source.collisions or plan.partial or plan.overlap)
+        gap = expected is None and (written.source.collisions or plan.partial or plan.toasted or plan.overlap)
         if not (gap and isinstance(result.error, TableStopped)):
             raise Wrong(f"{place}: {result.target.identifier} failed: {result.error!r}") from result.error
         outcome.stops += 1
@@ -279,10 +286,10 @@ def _changes_only(rows: Sequence[str]) -> list[str]:
 
 def _equal(place: str, expected: list[str], found: list[str]) -> None:
     if truth.digest(expected) != truth.digest(found):
-        raise _difference(place, expected, found)
+        raise difference(place, expected, found)
 
 
-def _difference(place: str, expected: Sequence[str], found: Sequence[str]) -> Wrong:
+def difference(place: str, expected: Sequence[str], found: Sequence[str]) -> Wrong:
     missing, strange = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     lines = [f"{place} is wrong"]
     lines += [f"  missing  {row}" for row in missing.elements()]

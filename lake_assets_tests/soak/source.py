@@ -40,6 +40,8 @@ class Change:
     """Columns that the log does not have."""
     commit_ts: datetime
     sequence: str
+    old: Image | None = None
+    """The whole row before an update."""
 
 
 @dataclass
@@ -190,7 +192,11 @@ class Source:
         """`id = id + 1`, or - 1, over a range, executed in either direction."""
         step = self.random.choice([1, -1])
         low = self.random.randrange(1, 8)
-        part = self.random.choice(PARTS) if self.random.random() < 0.5 and "part" in self.plan.key else None
+        part = (
+            self.random.choice(self._parts)
+            if self.random.random() < 0.5 and "part" in self.plan.key
+            else None
+        )
         rows = [
             row
             for row, image in self._rows.items()
@@ -263,7 +269,7 @@ class Source:
         stamp = self.now.replace(microsecond=0) if self.plan.commits == "coarse" else self.now
         number = len(self.changes)
         digits = f"{stamp:%Y%m%d%H%M%S}{stamp.microsecond // 10_000:02d}{self._counter:019d}"
-        change = Change(number, len(self.ends), op, shown, before, unsupplied, stamp, digits)
+        change = Change(number, len(self.ends), op, shown, before, unsupplied, stamp, digits, old)
         self.changes.append(change)
         keys = [tuple(row[name] for name in key) for row in self._rows.values()]
         collides = bool(key) and len(set(keys)) < len(keys)
@@ -285,12 +291,20 @@ class Source:
     def _others(self) -> list[str]:
         return [name for name in COLUMNS if name not in self.plan.key]
 
+    @property
+    def _parts(self) -> Sequence[str]:
+        return self._full(PARTS)
+
+    def _full(self, texts: Sequence[Any]) -> Sequence[Any]:
+        """The texts, without an empty one if the source has none."""
+        return [text if text != "" or self.plan.empty_texts else "e" for text in texts]
+
     def _values_of(self, key: Image) -> Image:
         price = self.random.choice([None, Decimal("0.00"), Decimal("-1.50"), Decimal("12345678.90")])
         fresh = {
-            "v": self.random.choice(TEXTS),
+            "v": self.random.choice(self._full(TEXTS)),
             "id": self.random.randrange(4),
-            "part": self.random.choice(PARTS[1:]),
+            "part": self.random.choice(self._parts[1:]),
             "n": next(self._values) if self.plan.keyed else self.random.randrange(5),
             "w": price,
         }
@@ -308,7 +322,7 @@ class Source:
     def _free(self) -> Image:
         if not self.plan.keyed:
             return {}
-        parts = PARTS if "part" in self.plan.key else (None,)
+        parts = self._parts if "part" in self.plan.key else (None,)
         most = 14 if parts == (None,) else 7
         keys = [
             {"id": number} | ({"part": part} if part is not None else {})

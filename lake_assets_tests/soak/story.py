@@ -8,6 +8,7 @@ from dataclasses import fields
 
 from lake_assets_tests.soak.arrival import Turn
 from lake_assets_tests.soak.source import Change
+from lake_assets_tests.soak.stream.messages import Sent
 from lake_assets_tests.soak.writer import Object, Written
 
 
@@ -53,7 +54,9 @@ def _arrivals(written: Written, turns: Sequence[Turn]) -> Iterator[str]:
             yield from (f"    {_object(found)}" for found in look)
 
 
-def _object(found: Object) -> str:
+def _object(found: Object | Sent) -> str:
+    if isinstance(found, Sent):
+        return str(found)
     if found.load is not None:
         return f"{found.key} of load {found.load}, {len(found.file.rows)} rows, read at {found.written:%H:%M:%S.%f}"
     spelt = "" if found.sequenced else ", without sequences"

@@ -7,12 +7,12 @@ import contextlib
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from lake_assets_tests.soak.run import Outcome, run
+from lake_assets_tests.soak.run import Outcome
 
 DEADLINE = 300.0
 """Seconds that a history may take, the start of a Spark included."""
@@ -30,11 +30,15 @@ class _Worker:
 
 
 def run_all(
-    seeds: Iterator[int], without: Collection[str], processes: int, is_over: Callable[[], bool]
+    seeds: Iterator[int],
+    run: Callable[[int], Outcome],
+    processes: int,
+    is_over: Callable[[], bool],
 ) -> Iterator[Outcome]:
-    """Yields the outcomes as they are ready; starts no new history after the deadline."""
+    """Yields the outcomes as they are ready; starts no new history after the deadline. `run`: runs a history in one of
+    the processes."""
     context = multiprocessing.get_context("spawn")
-    workers = [_start(context, without) for _ in range(processes)]
+    workers = [_start(context, run) for _ in range(processes)]
     try:
         for worker in workers:
             _give(worker, seeds, is_over)
@@ -49,28 +53,28 @@ def run_all(
                     continue
                 if worker.done >= RENEWED or not worker.process.is_alive():
                     _stop(worker)
-                    workers[workers.index(worker)] = worker = _start(context, without)
+                    workers[workers.index(worker)] = worker = _start(context, run)
                 _give(worker, seeds, is_over)
     finally:
         for worker in workers:
             _stop(worker)
 
 
-def _start(context: multiprocessing.context.SpawnContext, without: Collection[str]) -> _Worker:
+def _start(context: multiprocessing.context.SpawnContext, run: Callable[[int], Outcome]) -> _Worker:
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, tuple(without)), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, run), daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
-def _serve(pipe: Connection, without: Collection[str]) -> None:
+def _serve(pipe: Connection, run: Callable[[int], Outcome]) -> None:
     # Messages of Spark and Iceberg about dying processes are expected.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     with contextlib.suppress(EOFError):  # the parent process has ended
         while (seed := pipe.recv()) is not None:
-            pipe.send(run(seed, without))
+            pipe.send(run(seed))
 
 
 def _give(worker: _Worker, seeds: Iterator[int], is_over: Callable[[], bool]) -> None:

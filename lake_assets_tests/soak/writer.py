@@ -71,6 +71,16 @@ class Written:
 
 def write(plan: Plan) -> Written:
     """The whole life of a table."""
+    source, loads = lived(plan)
+    seen = set(source.seen)
+    objects = [part for load in loads for part in load.parts]
+    objects += changes(plan, Random(f"{plan.seed} files"), source, loads, seen)
+    objects.sort(key=lambda written: written.written)
+    return Written(plan, source, loads, objects, seen)
+
+
+def lived(plan: Plan) -> tuple[Source, list[Load]]:
+    """The source's whole life, and its full loads."""
     random = Random(f"{plan.seed} source")
     source = Source(plan, random)
     loads: list[Load] = []
@@ -81,11 +91,7 @@ def write(plan: Plan) -> Written:
             _work(source, random.randint(0 if number < plan.reloads else 2, 9))
     while plan.load == "none" and len(source.changes) < 8:
         _work(source, random.randint(3, 12))
-    seen = set(source.seen)
-    objects = [part for load in loads for part in load.parts]
-    objects += _changes(plan, Random(f"{plan.seed} files"), source, loads, seen)
-    objects.sort(key=lambda written: written.written)
-    return Written(plan, source, loads, objects, seen)
+    return source, loads
 
 
 def _work(source: Source, transactions: int) -> None:
@@ -160,9 +166,10 @@ def _extension(plan: Plan, random: Random, *, load: bool = False) -> str:
 # Changes
 
 
-def _changes(
+def changes(
     plan: Plan, random: Random, source: Source, loads: Sequence[Load], seen: set[str]
 ) -> list[Object]:
+    """The files of changes, as DMS writes them."""
     switch = _switch(plan, random, source)
     if switch is not None:
         seen.add(plan.sequences)

@@ -6,10 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
@@ -23,7 +21,15 @@ from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
-from lake_assets_tests.helpers.servers.kinesis import kinesis_client, kinesis_server
+from lake_assets_tests.helpers.servers.kinesis import (
+    PUT_OFF,
+    Refusing,
+    kinesis_client,
+    kinesis_server,
+    merge,
+    open_shards,
+    split,
+)
 from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 _names = count(1)
@@ -63,22 +69,6 @@ class Stream:
         if records:
             self.aws.put_records(StreamName=self.name, Records=records)
 
-    def open_shards(self) -> list[dict[str, Any]]:
-        found = self.aws.list_shards(StreamName=self.name)["Shards"]
-        still = [shard for shard in found if "EndingSequenceNumber" not in shard["SequenceNumberRange"]]
-        return sorted(still, key=lambda shard: int(shard["HashKeyRange"]["StartingHashKey"]))
-
-    def split(self, place: int) -> None:
-        shard = self.open_shards()[place]
-        begin, end = (int(shard["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
-        middle = str((begin + end) // 2)
-        self.aws.split_shard(StreamName=self.name, ShardToSplit=shard["ShardId"], NewStartingHashKey=middle)
-
-    def merge(self, place: int) -> None:
-        one, other = self.open_shards()[place : place + 2]
-        names = {"ShardToMerge": one["ShardId"], "AdjacentShardToMerge": other["ShardId"]}
-        self.aws.merge_shards(StreamName=self.name, **names)
-
     def reader(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Landing:
         log = FileLog(self.shop.open_catalog(), clock=clock)
         client = KinesisClient(self.config, Aws())
@@ -98,9 +88,9 @@ def test_shards_are_split_and_merged_while_two_readers_land(stream: Stream) -> N
     for step in range(24):
         stream.send(random.randint(0, 12))
         if step % 6 == 2:
-            stream.split(random.randrange(len(stream.open_shards())))
+            split(stream.aws, stream.name, random.randrange(len(open_shards(stream.aws, stream.name))))
         if step % 6 == 5:
-            stream.merge(random.randrange(len(stream.open_shards()) - 1))
+            merge(stream.aws, stream.name, random.randrange(len(open_shards(stream.aws, stream.name)) - 1))
         place = random.randrange(2)
         if random.random() < 0.2:
             readers[place] = stream.reader()
@@ -120,46 +110,42 @@ def test_shards_are_split_and_merged_while_two_readers_land(stream: Stream) -> N
     assert (
         len(drained)
         == len({*drained})
-        == len(stream.aws.list_shards(StreamName=stream.name)["Shards"]) - len(stream.open_shards())
+        == len(stream.aws.list_shards(StreamName=stream.name)["Shards"])
+        - len(open_shards(stream.aws, stream.name))
     ), "each closed shard was read to its end, once"
 
 
 def test_a_child_waits_for_its_parent(stream: Stream) -> None:
     stream.send(30)
-    stream.split(0)
+    split(stream.aws, stream.name, 0)
     stream.send(30)
     client = KinesisClient(stream.config, Aws())
     client.seek({})
     seen: list[str] = []
     while not client.is_current():
         seen += [found.shard.partition("/")[2] for found in client.poll(0.1, 7).messages]
-    (parent,) = {shard["ParentShardId"] for shard in stream.open_shards() if "ParentShardId" in shard}
+    (parent,) = {
+        shard["ParentShardId"] for shard in open_shards(stream.aws, stream.name) if "ParentShardId" in shard
+    }
     children = [n for n, shard in enumerate(seen) if shard not in (parent, "shardId-000000000001")]
     assert children
     assert max(n for n, shard in enumerate(seen) if shard == parent) < min(children)
     assert len(seen) == 60
 
 
-@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ExpiredIteratorException"])
+@pytest.mark.parametrize("code", PUT_OFF)
 def test_kinesis_puts_off_a_reader(stream: Stream, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     stream.send(20)
     asked: list[str] = []
     real = Aws.client
 
-    class Refusing:
-        def __init__(self, client: Any) -> None:
-            self._client = client
+    def refuses() -> str | None:
+        asked.append("")
+        return code if len(asked) % 3 else None
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._client, name)
-
-        def get_records(self, **request: Any) -> Any:
-            asked.append(request["ShardIterator"])
-            if len(asked) % 3:
-                raise ClientError({"Error": {"Code": code, "Message": "later"}}, "GetRecords")
-            return self._client.get_records(**request)
-
-    monkeypatch.setattr(Aws, "client", lambda self, *given, **named: Refusing(real(self, *given, **named)))
+    monkeypatch.setattr(
+        Aws, "client", lambda self, *given, **named: Refusing(real(self, *given, **named), refuses)
+    )
     reader = stream.reader()
     for _ in range(20):
         reader.land(0.1)

@@ -6,7 +6,7 @@ Here: the shapes that real messages have, and a stream that several readers read
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,15 +73,26 @@ def control(
 
 @dataclass
 class MemoryStream:
-    """Shards with messages. A reader takes from each shard in turn, a few messages at a time."""
+    """Shards with messages. A reader takes from each shard in turn, a few messages at a time, and opens a shard when
+    its parents are drained."""
 
     shards: dict[str, list[bytes | None]] = field(default_factory=lambda: defaultdict(list))
     closed: set[str] = field(default_factory=set)
     at: datetime = NOON
     """When the messages came."""
+    parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    throttled: set[str] = field(default_factory=set)
+    """Shards that are read later."""
 
     def put(self, shard: str, *values: bytes | None) -> None:
         self.shards[shard] += values
+
+    def reshard(self, closed: Sequence[str], opened: Sequence[str]) -> None:
+        """Shards are closed, and others follow them."""
+        self.closed |= {*closed}
+        for shard in opened:
+            self.parents[shard] = (*closed,)
+            self.shards[shard] = []
 
     def client(self, at_once: int = 1000) -> "MemoryClient":
         return MemoryClient(self, at_once)
@@ -103,6 +114,8 @@ class MemoryClient:
         found: list[Message] = []
         drained = set()
         for shard, values in self._stream.shards.items():
+            if shard in self._stream.throttled or not self._drained.issuperset(self._parents(shard)):
+                continue
             begin = self._next.get(shard, 0)
             taken = values[begin : begin + min(self._at_once, most - len(found))]
             found += [Message(shard, str(begin + n), value) for n, value in enumerate(taken)]
@@ -111,6 +124,9 @@ class MemoryClient:
                 drained.add(shard)
         self._drained |= drained
         return Polled(found, frozenset(drained))
+
+    def _parents(self, shard: str) -> tuple[str, ...]:
+        return self._stream.parents.get(shard, ())
 
     def is_current(self) -> bool:
         return all(self._next.get(shard, 0) >= len(values) for shard, values in self._stream.shards.items())

@@ -5,11 +5,13 @@ Here: closed shards, their end, and sequence numbers. Not here: the messages (`h
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 from unittest.mock import patch
+
+from botocore.exceptions import ClientError
 
 from lake_assets_tests.helpers.servers.s3 import client, s3_server
 
@@ -76,3 +78,44 @@ def kinesis_server() -> Iterator[str]:
 def kinesis_client(address: str) -> Any:
     """A boto3 client of such a server."""
     return client("kinesis", address)
+
+
+def open_shards(aws: Any, stream: str) -> list[dict[str, Any]]:
+    """The stream's shards that take messages, by their range."""
+    found = aws.list_shards(StreamName=stream)["Shards"]
+    still = [shard for shard in found if "EndingSequenceNumber" not in shard["SequenceNumberRange"]]
+    return sorted(still, key=lambda shard: int(shard["HashKeyRange"]["StartingHashKey"]))
+
+
+def split(aws: Any, stream: str, place: int) -> None:
+    """Splits one of the open shards in the middle."""
+    shard = open_shards(aws, stream)[place]
+    begin, end = (int(shard["HashKeyRange"][name]) for name in ("StartingHashKey", "EndingHashKey"))
+    middle = str((begin + end) // 2)
+    aws.split_shard(StreamName=stream, ShardToSplit=shard["ShardId"], NewStartingHashKey=middle)
+
+
+def merge(aws: Any, stream: str, place: int) -> None:
+    """Merges one of the open shards with the next."""
+    one, other = open_shards(aws, stream)[place : place + 2]
+    aws.merge_shards(StreamName=stream, ShardToMerge=one["ShardId"], AdjacentShardToMerge=other["ShardId"])
+
+
+class Refusing:
+    """A client of Kinesis whose requests for records are put off, by chance."""
+
+    def __init__(self, client: Any, refuses: Callable[[], str | None]) -> None:
+        """`refuses`: the code of the error, or None for an answer."""
+        self._client, self._refuses = client, refuses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_records(self, **request: Any) -> Any:
+        if (code := self._refuses()) is not None:
+            raise ClientError({"Error": {"Code": code, "Message": "later"}}, "GetRecords")
+        return self._client.get_records(**request)
+
+
+PUT_OFF = ("ProvisionedThroughputExceededException", "ExpiredIteratorException")
+"""Codes of errors after which a reader asks again."""
