@@ -40,6 +40,13 @@ LOST = "files-before-the-log-was-recovered"
 def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
     """Makes the log, moves the positions, and yields a sentence for each step. Raises LakeError for a table that an
     earlier version has applied: its position lacks the mark of the file log."""
+    streams = [name for name, source in lake.config.sources.items() if source.stream is not None]
+    for name in streams:
+        yield (
+            f"{name}: only the file log had the positions up to which its stream was read. Drop the silver tables of "
+            f"{name}, land its stream, and have DMS reload the tables"
+        )
+    positions = [(target, position) for target, position in positions if target.source not in streams]
     applied = [(target, position) for target, position in positions if position.log_offset]
     for target, position in applied:
         if position.mark is None:
@@ -69,7 +76,7 @@ def _new_log(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, 
     while True:
         log.begin(first)
         boundaries = {}
-        for name in runtime.lake.sources:
+        for name in _with_files(runtime):
             marks = [(t, p.mark) for t, p in applied if t.source == name and p.mark is not None]
             _log_applied(runtime, name, marks, uncertain)
             boundaries[name] = log.head()
@@ -79,9 +86,14 @@ def _new_log(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, 
                 uncertain.add(target, _superfluous(files, target, position.mark, boundaries[target.source]))
         if uncertain.size == before:
             break
-    for name in runtime.lake.sources:
+    for name in _with_files(runtime):
         log_arrivals(runtime, name)
     return boundaries
+
+
+def _with_files(runtime: LakeRuntime) -> list[str]:
+    """The sources whose files DMS has written: those that messages of a stream land in have the lake's own names."""
+    return [name for name, source in runtime.lake.sources.items() if source.stream is None]
 
 
 @dataclass

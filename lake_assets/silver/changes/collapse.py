@@ -133,6 +133,14 @@ def _before_keys(key: Sequence[str]) -> list[Column]:
     return [F.coalesce(F.col("_before")[name], F.col("_image")[name]) for name in key]
 
 
+def committed_at() -> Column:
+    """When the change of an event with `_commit_ts` was committed. A file without that column has the time in its
+    sequences or its name, in centiseconds."""
+    digits = F.col("_order._sequence")
+    stamp = F.concat(F.substring(digits, 1, 14), F.lit("."), F.substring(digits, 15, 2), F.lit("Z"))
+    return F.coalesce("_commit_ts", F.try_to_timestamp(stamp, F.lit("yyyyMMddHHmmss.SSX")))
+
+
 def order_of_change() -> Column:
     """`_order`, by which changes are sorted: the sequence; for rows without a sequence of their own, the time in the
     file's name (folders of dates may sort otherwise); then file and line, so that no two rows are equal."""

@@ -8,6 +8,7 @@ API only.
 
 import json
 from collections.abc import Collection
+from datetime import datetime
 from functools import reduce
 from operator import and_
 
@@ -16,15 +17,10 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.errors import TableStopped, UndeterminedRow
-from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.collapse import committed_at, events
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
-from lake_assets.silver.table.change_events import (
-    COMMIT_DIGITS,
-    MOVED_AWAY,
-    MOVED_HERE,
-    key_columns,
-)
+from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
 
@@ -40,21 +36,21 @@ def settled(
     keys: DataFrame,
     base: DataFrame | None,
     *,
-    overlap_end: str = "",
+    overlap_end: datetime | None = None,
 ) -> DataFrame:
     """The states of `keys` (`_key_0`…), in the form of `collapse`: `_key_0`…, `_tombstone`, `_image`.
 
     `changes` are all changes since the state `base` of the table, or since the table was empty. The full load may have
-    read the effect of changes whose sequences begin with `overlap_end` or less. Raises TableStopped if the changes do
+    read the effect of changes that were committed up to `overlap_end` (UTC). Raises TableStopped if the changes do
     not determine a state.
     """
-    found = events(changes, target.key, before_images=target.before_images)
+    found = events(changes, target.key, before_images=target.before_images, carry=("_commit_ts",))
     numbered = followed_keys(target, found, keys)
     names = key_columns(target.key)
     steps = found.join(F.broadcast(numbered), on=names)
     if base is not None:
         steps = steps.unionByName(_base_events(target, base, numbered))
-    steps = checkpointed(with_loaded(target, steps, overlap_end))
+    steps = checkpointed(with_loaded(target, steps, committed_at(), overlap_end))
     try:
         images = survivors(steps_of(target, steps))
     except Undecidable as unclear:
@@ -120,19 +116,23 @@ def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFr
         F.lit("").alias("_sequence"),
         F.lit("").alias("_file"),
         nowhere,
+        F.lit(None).cast("timestamp").alias("_commit_ts"),
         table_image(target).alias("_image"),
     )
-    own = events(rows, target.key, before_images=False).join(
+    own = events(rows, target.key, before_images=False, carry=("_commit_ts",)).join(
         F.broadcast(numbered), on=key_columns(target.key)
     )
     place = F.concat(F.lit("table "), F.col("_number").cast("string"))
     return own.withColumn("_order", F.col("_order").withField("_file", place))
 
 
-def with_loaded(target: Target, steps: DataFrame, overlap_end: str) -> DataFrame:
-    """The steps with `_in_load`, whether the full load may have run at that time, `_loaded`, whether it has read the
-    image of the change, or the columns that the change has, and `_vanishes`, which is false for all changes."""
-    before, commit = F.col("_order._sequence") == "", F.substring("_order._sequence", 1, COMMIT_DIGITS)
+def with_loaded(
+    target: Target, steps: DataFrame, committed: Column, overlap_end: datetime | None
+) -> DataFrame:
+    """The steps with `_in_load`, whether the full load may have run when the change was `committed`, `_loaded`, whether
+    it has read the image of the change, or the columns that the change has, and `_vanishes`, which is false for all
+    changes."""
+    before = F.col("_order._sequence") == ""
     last = F.max_by("_image", F.when(before, F.col("_order"))).over(Window.partitionBy("_number"))
     same = F.col("_image").eqNullSafe(last)
     if target.may_be_partial:
@@ -140,7 +140,7 @@ def with_loaded(target: Target, steps: DataFrame, overlap_end: str) -> DataFrame
         each = (F.col("_image")[name].eqNullSafe(last[name]) for name in names)
         lacks = (F.array_contains("_unsupplied", name) for name in names)
         same = reduce(and_, (one | other for one, other in zip(lacks, each, strict=True)))
-    in_load = ~before & (commit <= overlap_end)
+    in_load = ~before & F.coalesce(committed <= F.lit(overlap_end), F.lit(False))
     loaded = in_load & last.isNotNull() & same
     return steps.withColumns({"_in_load": in_load, "_loaded": loaded, "_vanishes": F.lit(False)})
 

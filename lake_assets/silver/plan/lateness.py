@@ -6,12 +6,12 @@ A late change may precede an applied one of its key, so that the key is recomput
 """
 
 from collections.abc import Iterable
-from datetime import UTC
+from datetime import UTC, datetime
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import CLOCKS_APART
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.silver.table.change_events import commit_of
+from lake_assets.silver.table.change_events import ChangeFigures, commit_of
 from lake_assets.silver.table.position import Position
 
 
@@ -26,15 +26,21 @@ def may_share_transaction(lowest: str, applied: str) -> bool:
     return "" < commit_of(lowest) <= commit_of(applied)
 
 
-def overlap_end(files: Iterable[LoggedFile], position: Position) -> str:
-    """Changes committed up to this time (the first 16 digits of a sequence) may already be contained in the full load
-    among the files. Empty if the load has no timestamps. Includes a margin for differences between the clocks of DMS
-    and of the source."""
+def overlap_end(files: Iterable[LoggedFile], position: Position) -> datetime | None:
+    """Changes committed up to this time (UTC) may already be contained in the full load among the files. None if the
+    load has no timestamps. Includes a margin for differences between the clocks of DMS and of the source."""
     stamps = [file.first_commit_ts for file in files if file.kind is FileKind.LOAD]
     if not position.max_sequence:
         stamps.append(position.max_commit_ts)  # of the load's newest row
     last = max((stamp for stamp in stamps if stamp is not None), default=None)
-    if last is None:
-        return ""
-    end = (last + CLOCKS_APART).astimezone(UTC)
-    return f"{end:%Y%m%d%H%M%S}{end.microsecond // 10_000:02d}"
+    return None if last is None else (last + CLOCKS_APART).astimezone(UTC)
+
+
+def is_committed_by(seen: ChangeFigures, end: datetime | None) -> bool:
+    """Whether some of the changes were committed up to that time, or may have been."""
+    if end is None or not seen.min_sequence:
+        return False
+    if seen.min_commit_ts is not None:
+        return seen.min_commit_ts <= end
+    # Without a timestamp column, the sequence begins with the time.
+    return commit_of(seen.min_sequence) <= f"{end:%Y%m%d%H%M%S}{end.microsecond // 10_000:02d}"

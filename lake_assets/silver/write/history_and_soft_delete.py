@@ -77,7 +77,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
     # If the full load may have the values that updates lack, a batch before may have taken its row for another one.
-    in_load = may_be_in_load(context, seen.min_sequence) and not own.filter(lacks_columns()).isEmpty()
+    in_load = may_be_in_load(context, seen) and not own.filter(lacks_columns()).isEmpty()
     if begun_before or reader.recomputes_keys or in_load:
         since = begun.at
         context.stage("replay")
@@ -211,7 +211,7 @@ class _Versions:
         return self._rows.on(shape(timeline, target), F.count(F.lit(1)).alias("rows"))
 
     @property
-    def overlap_end(self) -> str:
+    def overlap_end(self) -> datetime | None:
         """Changes up to this time may have been committed while the full load ran."""
         return overlap_end(self._context.members, self._context.position)
 

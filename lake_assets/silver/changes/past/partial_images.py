@@ -32,7 +32,7 @@ def with_whole_images(
     timeline: DataFrame,
     begins: Collection[datetime],
     *,
-    overlap_end: str,
+    overlap_end: datetime | None,
 ) -> DataFrame:
     """The same events, computed, without those whose row's former values are not known because it was deleted before
     the full load could read it.
@@ -68,13 +68,15 @@ def lacks_columns() -> Column:
     return ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
 
 
-def _steps(target: Target, events: DataFrame, begins: Collection[datetime], overlap_end: str) -> DataFrame:
+def _steps(
+    target: Target, events: DataFrame, begins: Collection[datetime], overlap_end: datetime | None
+) -> DataFrame:
     """The events for `steps_of`. Rows of the table get places of their own."""
     phase: Column = F.col("_order._phase")
     place = F.concat(F.lit("table "), F.monotonically_increasing_id().cast("string"))
     own = F.when(phase == KNOWN, place).otherwise(_file())
     placed = events.withColumn("_order", F.col("_order").withField("_file", own))
-    marked = with_loaded(target, placed, overlap_end)
+    marked = with_loaded(target, placed, F.col("_at"), overlap_end)
     # A former batch may have ended the rows that the full load does not have.
     ended = (phase == KNOWN) & F.col("_tombstone") & F.col("_at").isin(*begins)
     return marked.withColumns(

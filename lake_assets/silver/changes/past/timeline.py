@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
-from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.collapse import committed_at, events
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
     DELETED,
@@ -47,11 +47,8 @@ def change_timeline(
     """The changes as a timeline. No event holds before `begins`, the beginning of the epoch; a full load's rows hold
     from `loaded` on, by default from `begins`."""
     found = events(changes, target.key, before_images=target.before_images, carry=("_commit_ts",))
-    # A file without the column has the commit time in its sequences or its name, in centiseconds.
-    digits = F.col("_order._sequence")
-    stamp = F.concat(F.substring(digits, 1, 14), F.lit("."), F.substring(digits, 15, 2), F.lit("Z"))
-    commit = F.coalesce("_commit_ts", F.try_to_timestamp(stamp, F.lit("yyyyMMddHHmmss.SSX")))
-    at = F.when(digits == "", F.lit(loaded or begins)).otherwise(F.greatest(commit, F.lit(begins)))
+    of_load = F.col("_order._sequence") == ""
+    at = F.when(of_load, F.lit(loaded or begins)).otherwise(F.greatest(committed_at(), F.lit(begins)))
     order = _order(phase, own=F.col("_order"))
     own = ("_kind", "_tombstone", order, at.alias("_at"), "_image", "_unsupplied")
     return found.select(*key_columns(target.key), *own)

@@ -22,10 +22,10 @@ from lake_assets.silver.changes.key_moves import settled, with_destinations
 from lake_assets.silver.changes.key_states import Counts, counted, keys_of, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
-from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
+from lake_assets.silver.plan.lateness import is_committed_by, may_share_transaction, overlap_end
 from lake_assets.silver.plan.replay_basis import Basis, newest_basis
 from lake_assets.silver.plan.rewritten import lost_contents
-from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
+from lake_assets.silver.table.change_events import UPDATED, ChangeFigures, commit_of, key_columns
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
@@ -58,7 +58,7 @@ def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, co
     """The states of an in-order batch's keys, with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
     context = reader.context
     with context.watch.stage("replay"):
-        if may_be_in_load(context, reader.seen.min_sequence):
+        if may_be_in_load(context, reader.seen):
             # The load may have read a row where this batch moves it to, and a batch before may have taken that for
             # another row.
             basis = Basis(context.members)
@@ -72,11 +72,11 @@ def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, co
         return _with_settled(reader, delta, counts, basis, _rows_at(context, basis))
 
 
-def may_be_in_load(context: BatchContext, since: str) -> bool:
+def may_be_in_load(context: BatchContext, seen: ChangeFigures) -> bool:
     """Whether the full load may have seen changes of the batch, and updates may lack columns, which it then has.
-    `since`: the batch's first sequence."""
+    `seen`: the batch's figures."""
     end = overlap_end(context.members, context.position)
-    return context.target.may_be_partial and commit_of(since) <= end
+    return context.target.may_be_partial and is_committed_by(seen, end)
 
 
 def settled_in_load(reader: BatchReader, delta: DataFrame, counts: Counts) -> States:
