@@ -17,6 +17,7 @@ import pytest
 from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.bronze.stream.clients import Polled, StreamFault, StreamLost
 from lake_assets.commands.board.board import content
+from lake_assets.commands.mend.relog import log_again
 from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config import LakeConfig
 from lake_assets.lake import Lake, open_lake
@@ -235,3 +236,14 @@ def test_what_does_not_land_fails_a_check_and_is_in_the_status(
     assert list(stream_lines(status(shop.lake))) == ["shop: everything has landed, of 1 shard"]
     checks = build_definitions(shop.lake).get_repository_def().asset_graph.asset_check_keys
     assert dg.AssetCheckKey(batch, STREAM_LAG) in checks
+
+
+def test_a_log_that_is_lost_had_the_positions(shop: Shop) -> None:
+    """It is not made again from files with the lake's own names, nor from messages that may have expired in part."""
+    shop.stream.put("0", sent(1))
+    land_until(shop.ended, shop.lake.runtime, "shop", lambda warning: None)
+    shop.lake.runtime.catalog.drop_table("lake_ops.bronze_files")
+    fresh = open_lake(shop.lake.config)
+    told = list(log_again(fresh, fresh.runtime, []))
+    assert any("only the file log had the positions up to which its stream was read" in line for line in told)
+    assert fresh.runtime.file_log.files() == []
