@@ -7,7 +7,7 @@ cannot hide itself.
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from lake_assets.demo.source_masks import NO_MASKS, SourceMasks
 
 Values = tuple[Any, ...]
 
+NOTHING_ADDED: Mapping[str, Collection[str]] = {}
 _EXAMPLES = 5
 
 
@@ -94,9 +95,9 @@ def _expected_type(type_name: str) -> pa.DataType:
     }[type_name]
 
 
-def _schema_problems(table: SourceTable, lake: pa.Table) -> list[str]:
+def _schema_problems(table: SourceTable, lake: pa.Table, added: Collection[str]) -> list[str]:
     problems = []
-    if lake.column_names != list(table.column_names):
+    if [name for name in lake.column_names if name not in added] != list(table.column_names):
         problems.append(f"columns are {lake.column_names}, expected {list(table.column_names)}")
     for column in table.columns:
         if column.name in lake.column_names:
@@ -156,13 +157,17 @@ def compare_rows(table: SourceTable, source: Iterable[Values], lake: Iterable[Va
 
 
 def compare_with_source(
-    catalog: Catalog, namespace: str, database_path: Path, masks: SourceMasks = NO_MASKS
+    catalog: Catalog,
+    namespace: str,
+    database_path: Path,
+    masks: SourceMasks = NO_MASKS,
+    added: Mapping[str, Collection[str]] = NOTHING_ADDED,
 ) -> list[TableComparison]:
     """Compare the Iceberg tables `<namespace>.<table>` with the database, in the order of `schema.TABLES`.
 
     Values and types must equal those of the source exactly: decimals with their scale, timestamps in UTC to the
     microsecond, doubles to the bit; a masked column has the masked values of the source. For a table that the catalog
-    does not have, all rows are missing.
+    does not have, all rows are missing. `added`: by table, columns that silver has in addition.
     """
     source = source_rows(database_path)
     comparisons = []
@@ -175,6 +180,6 @@ def compare_with_source(
             comparison.schema_problems.append(f"the catalog has no table {namespace}.{name}")
         else:
             comparison = compare_rows(table, rows, _lake_rows(table, lake))
-            comparison.schema_problems += _schema_problems(table, lake)
+            comparison.schema_problems += _schema_problems(table, lake, added.get(name, ()))
         comparisons.append(comparison)
     return comparisons

@@ -4,7 +4,7 @@ Here: where the demonstration keeps its source database, generating a history, c
 (`lake_assets.demo`), printing (`commands/demo/demo_cli.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 
 from lake_assets.config import LakeConfig, SourceConfig, TableName
-from lake_assets.demo.compare import TableComparison, compare_with_source
+from lake_assets.demo.compare import NOTHING_ADDED, TableComparison, compare_with_source
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.feed import run_feed
@@ -154,10 +154,13 @@ def flush_leftovers(source: DemoSource) -> bool:
     return True
 
 
-def compare(lake: Lake, source: DemoSource) -> list[TableComparison]:
-    """Every silver table of the demonstration against the source's own database, row by row, through PyIceberg."""
+def compare(
+    lake: Lake, source: DemoSource, added: Mapping[str, Collection[str]] = NOTHING_ADDED
+) -> list[TableComparison]:
+    """Every silver table of the demonstration against the source's own database, row by row, through PyIceberg.
+    `added`: see `compare_with_source`."""
     masks = source_masks(lake.config)
-    return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database, masks)
+    return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database, masks, added)
 
 
 def source_masks(lake: LakeConfig) -> SourceMasks:
