@@ -14,9 +14,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.bronze.stream.clients import Polled, StreamFault, StreamLost
 from lake_assets.commands.board.board import content
+from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.commands.mend.relog import log_again
 from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config import LakeConfig
@@ -247,3 +249,16 @@ def test_a_log_that_is_lost_had_the_positions(shop: Shop) -> None:
     told = list(log_again(fresh, fresh.runtime, []))
     assert any("only the file log had the positions up to which its stream was read" in line for line in told)
     assert fresh.runtime.file_log.files() == []
+
+
+def test_a_message_that_cannot_be_read_is_not_read_again(shop: Shop) -> None:
+    """It is in no file. The user discards it."""
+    shop.stream.put("0", sent(1).replace(b'"operation": "insert"', b'"operation": "upsert"'))
+    runtime = shop.lake.runtime
+    land_until(shop.ended, runtime, "shop", lambda warning: None)
+    held = chosen(runtime, "public.items", ())
+    assert ["its operation 'upsert'" in one.reason for one in held] == [True]
+    assert retry(runtime, held) == []
+    assert [one.state for one in chosen(runtime, "public.items", ())] == [State.HELD]
+    discard(runtime, held)
+    assert chosen(runtime, "public.items", ()) == []

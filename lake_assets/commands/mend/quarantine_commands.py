@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
+from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined, State
 from lake_assets.config import is_called
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
@@ -44,7 +44,9 @@ def chosen(
 
 def retry(runtime: LakeRuntime, rows: Sequence[Quarantined]) -> list[LoggedFile]:
     """Requests that the next turn of their tables reads the rows again, by today's contract in lake.yaml. A file that
-    was rewritten meanwhile is pending anyway. Returns the new records of the file log."""
+    was rewritten meanwhile is pending anyway, and a message of a stream that cannot be read stays as it is. Returns the
+    new records of the file log."""
+    rows = [held for held in rows if held.version != IN_NO_FILE]
     runtime.quarantine.becomes(rows, State.RETRIED)
     newest: dict[tuple[str, str, str], LoggedFile] = {}
     for source in {held.source for held in rows}:

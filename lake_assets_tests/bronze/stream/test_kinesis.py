@@ -152,6 +152,17 @@ def test_kinesis_puts_off_a_reader(stream: Stream, monkeypatch: pytest.MonkeyPat
     assert stream.ids() == [*range(1, 21)]
 
 
+def test_a_shard_that_gets_messages_all_the_time_is_current(stream: Stream) -> None:
+    """`sync` would land for ever if it waited for an answer without messages."""
+    client, seen = KinesisClient(stream.config, Aws()), 0
+    client.seek({})
+    for _ in range(3):
+        stream.send(20)
+        seen += len(client.poll(0.1, 1000).messages)
+    assert seen == 60
+    assert client.is_current()
+
+
 def test_a_stream_that_was_made_again(stream: Stream) -> None:
     stream.send(5)
     reader = stream.reader()

@@ -240,7 +240,7 @@ class KinesisClient:
             return []
         shard.drained = shard.iterator is None
         # An empty answer alone does not show it: Kinesis skips stretches without records.
-        shard.is_current |= not answer.records and not answer.millis_behind_latest
+        shard.is_current |= len(answer.records) < most and not answer.millis_behind_latest
         if answer.records:
             shard.through = answer.records[-1].sequence_number
         name = self._full(shard.name)
