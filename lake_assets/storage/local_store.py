@@ -131,6 +131,12 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}; check its permissions and the disk.") from error
 
+    def remove(self, key: str) -> None:
+        try:
+            (self._root / key).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
+
     def spark_uri(self, key: str) -> str:
         return f"file://{self._root.as_posix()}/{key}"
 

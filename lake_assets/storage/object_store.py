@@ -161,6 +161,10 @@ class S3Store:
         etag = head["ETag"].strip('"')
         return StoredObject(key, head["ContentLength"], head["LastModified"].astimezone(UTC), etag)
 
+    def remove(self, key: str) -> None:
+        with self._errors(key):
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
     def spark_uri(self, key: str) -> str:
         return f"s3a://{self._bucket}/{self._prefix}{key}"
 

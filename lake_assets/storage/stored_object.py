@@ -71,6 +71,10 @@ class ObjectStore(Protocol):
         """Creates the object. The caller chooses a key that no object has."""
         ...
 
+    def remove(self, key: str) -> None:
+        """Removes the object, if it is there."""
+        ...
+
     def spark_uri(self, key: str) -> str:
         """The path for Hadoop, unescaped. Spark's readers interpret a key with any of `{}[]*?\\` as a glob."""
         ...

@@ -65,6 +65,13 @@ def test_lists_in_the_order_of_keys(store):
     )
 
 
+def test_removes_an_object(store):
+    store.write("removed/one.csv", b"x")
+    store.remove("removed/one.csv")
+    store.remove("removed/one.csv")
+    assert "removed/one.csv" not in [obj.key for obj in store.list()]
+
+
 @pytest.mark.parametrize(
     "start_after", [None, "a", "a/b", "a/b.csv", "a/b/c.csv", "public/trips/LOAD00000001.csv", "z"]
 )

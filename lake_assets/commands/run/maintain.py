@@ -5,12 +5,14 @@ Here: which tables. Not here: the steps (`rounds/maintenance.py`, `iceberg/ops_m
 """
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 
 from pyiceberg.table import Table
 
 from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
+from lake_assets.bronze.stream.orphans import remove_orphans
 from lake_assets.iceberg import findings
 from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.ops_table import NAMESPACE
@@ -33,7 +35,7 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     are maintained.
 
     With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts
-    and `lake_ops`.
+    and `lake_ops`, and the files that killed readers of streams left behind.
     """
     chosen = [
         target
@@ -47,6 +49,14 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
             yield maintain_mart(lake.runtime, mart)
         for identifier, step in OPS.items():
             yield timed(identifier, partial(_maintain_ops, lake, step=step))
+        for name, config in lake.config.sources.items():
+            if config.stream is not None:
+                yield timed(f"files of {name}", partial(_remove_orphans, lake, name))
+
+
+def _remove_orphans(lake: Lake, source: str, done: Maintained) -> None:
+    logged = {record.key for record in lake.runtime.file_log.records(source)}
+    done.orphans_removed = remove_orphans(lake.runtime.store(source), logged, datetime.now(UTC))
 
 
 def _maintain_ops(lake: Lake, done: Maintained, step: Callable[[Table], None]) -> None:

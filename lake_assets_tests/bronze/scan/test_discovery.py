@@ -215,6 +215,9 @@ class Bucket:
     def open(self, key, *, seekable=False):
         return io.BytesIO(NO_STAMP + f"I,{self.objects[key].etag}\n".encode())
 
+    def remove(self, key: str) -> None:
+        raise AssertionError(key)
+
     def spark_uri(self, key):
         return key
 
