@@ -51,7 +51,8 @@ def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Co
         again.figures()
         if found.doubtful:
             done, found = _with_settled(reader, done, found, basis, _rows_at(context, basis))
-        return done, found
+        # Also the keys to which rows moved by changes before the batch.
+        return done, replace(found, followed=found.keys - counts.keys)
 
 
 def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
