@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from lake_assets.config.aws.listing import (
     ListingConfig,
@@ -62,6 +62,15 @@ class ConsistentCut(Switched):
     def delay(self) -> timedelta:
         """From a commit to the moment when all its rows count as arrived."""
         return self.interval + self.margin
+
+
+_UNDECIDED = {
+    "location": "an endpoint for a stream does not say where the lake puts its messages; name a prefix of a bucket, or "
+    "a folder, that has nothing else",
+    "tables": "the task's mapping selects tables by pattern; name them by hand, or have `lake-assets init "
+    "--from-database` read them from the source",
+}
+"""By key, why `import-endpoint` could not decide, and what to do."""
 
 
 class SourceConfig(Model):
@@ -129,24 +138,11 @@ class SourceConfig(Model):
         """The replication task that writes a table's files."""
         return self.tables[table].dms_task or self.dms_task
 
-    @field_validator("location", mode="before")
+    @field_validator("location", "tables", mode="before")
     @classmethod
-    def _decided_location(cls, value: Any) -> Any:
+    def _decided(cls, value: Any, info: ValidationInfo) -> Any:
         if value == UNDECIDED:
-            raise ValueError(
-                "is undecided: an endpoint for a stream does not say where the lake puts its messages; name a prefix "
-                "of a bucket, or a folder, that has nothing else"
-            )
-        return value
-
-    @field_validator("tables", mode="before")
-    @classmethod
-    def _decided(cls, value: Any) -> Any:
-        if value == UNDECIDED:
-            raise ValueError(
-                "is undecided: the task's mapping selects tables by pattern; name them by hand, or have "
-                "`lake-assets init --from-database` read them from the source"
-            )
+            raise ValueError(f"is undecided: {_UNDECIDED[str(info.field_name)]}")
         return value
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ from lake_assets.commands.mend.relog import log_again
 from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config import LakeConfig
 from lake_assets.lake import Lake, open_lake
+from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.stream_check import STREAM_LAG, stream_evaluation
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
@@ -236,8 +237,14 @@ def test_what_does_not_land_fails_a_check_and_is_in_the_status(
     land_until(shop.ended, runtime, "shop", lambda warning: None)
     assert stream_evaluation(runtime, "shop", batch).passed
     assert list(stream_lines(status(shop.lake))) == ["shop: everything has landed, of 1 shard"]
-    checks = build_definitions(shop.lake).get_repository_def().asset_graph.asset_check_keys
-    assert dg.AssetCheckKey(batch, STREAM_LAG) in checks
+    definitions, check = build_definitions(shop.lake), dg.AssetCheckKey(batch, STREAM_LAG)
+    assert check in definitions.get_repository_def().asset_graph.asset_check_keys
+    with dg.DagsterInstance.ephemeral() as instance:
+        freshness: Any = definitions.resolve_sensor_def("freshness")
+        freshness(dg.build_sensor_context(instance=instance, repository_def=definitions.get_repository_def()))
+        newest = latest_evaluation(instance, check)
+    assert newest is not None, "the sensor evaluates it while nothing runs"
+    assert newest.passed
 
 
 def test_a_log_that_is_lost_had_the_positions(shop: Shop) -> None:

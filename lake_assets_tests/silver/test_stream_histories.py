@@ -21,6 +21,14 @@ SETTINGS = {
 }
 
 
+@pytest.fixture
+def stream(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> MemoryStream:
+    """The stream that every lake reads."""
+    found = MemoryStream()
+    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: found.client())
+    return found
+
+
 def stream_bench(folder: Path, engine: str, key: Sequence[str], **settings: Any) -> Bench:
     table = {"columns": COLUMNS, "primary_key": list(key)} | settings
     kafka = {"bootstrap_servers": "unused", "topic": "unused"}
@@ -28,10 +36,8 @@ def stream_bench(folder: Path, engine: str, key: Sequence[str], **settings: Any)
     return Bench(folder, {TABLE: table}, source={"stream": stream, "dms": SETTINGS})
 
 
-def test_odd_texts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_texts(stream: MemoryStream, tmp_path: Path) -> None:
     """In inserts, and in updates that leave everything else as it is."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "mysql", ["id"])
     rows = [{"v": text, "id": number, "part": text, "n": number} for number, text in enumerate(ODD)]
     changed = [{"id": row["id"], "v": "before" + str(row["v"])} for row in rows]
@@ -85,12 +91,8 @@ RELOADS = {
 
 
 @pytest.mark.parametrize("landings", RELOADS.values(), ids=RELOADS)
-def test_a_reload(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landings: Sequence[Sequence[bytes]]
-) -> None:
+def test_a_reload(stream: MemoryStream, tmp_path: Path, landings: Sequence[Sequence[bytes]]) -> None:
     """What the second load does not have is gone."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "postgresql", ["id"])
     for landing in landings:
         stream.put("a", *landing)
@@ -101,11 +103,7 @@ def test_a_reload(
     assert bench.rows() == bench.as_silver(TABLE, AFTER[:1])
 
 
-def test_a_task_that_starts_again_is_no_reload(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
+def test_a_task_that_starts_again_is_no_reload(stream: MemoryStream, tmp_path: Path) -> None:
     bench = stream_bench(tmp_path, "postgresql", ["id"])
     stream.put("a", *loaded(BEFORE, NOON))
     bench.apply()
@@ -116,12 +114,8 @@ def test_a_task_that_starts_again_is_no_reload(
     assert bench.rows() == bench.as_silver(TABLE, BEFORE[:2])
 
 
-def test_a_reload_that_no_message_announces(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reload_that_no_message_announces(stream: MemoryStream, tmp_path: Path) -> None:
     """A change in between shows it, as it does in files."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "postgresql", ["id"])
     stream.put("a", *(message("load", row, table=TABLE) for row in BEFORE))
     changed = rows(2, text="changed")[0]
@@ -134,12 +128,8 @@ def test_a_reload_that_no_message_announces(
     assert bench.rows() == bench.as_silver(TABLE, AFTER)
 
 
-def test_a_change_twice_in_one_landing_is_once_in_the_log(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_twice_in_one_landing_is_once_in_the_log(stream: MemoryStream, tmp_path: Path) -> None:
     """What was stored although the answer was an error comes twice."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "mysql", ["id"], also=["change_log"])
     row = {"v": "x", "id": 1, "part": "x", "n": 1}
     stream.put("a", *[message("insert", row, table=TABLE, transaction=1)] * 2)
@@ -147,12 +137,8 @@ def test_a_change_twice_in_one_landing_is_once_in_the_log(
     assert len(bench.rows("items_changes")) == 1
 
 
-def test_a_message_that_cannot_be_read_stays_in_the_quarantine(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_cannot_be_read_stays_in_the_quarantine(stream: MemoryStream, tmp_path: Path) -> None:
     """Whatever the table does meanwhile: nothing else has what it said."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "mysql", ["id"])
     row = {"v": "x", "id": 1, "part": "x", "n": 1}
     stream.put("a", message("insert", row, table=TABLE, transaction=0, timestamp="soon"))
@@ -164,13 +150,9 @@ def test_a_message_that_cannot_be_read_stays_in_the_quarantine(
 
 
 @pytest.mark.parametrize("engine", ["mysql", "postgresql"])
-def test_a_row_that_moves_long_after_the_load(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
+def test_a_row_that_moves_long_after_the_load(stream: MemoryStream, tmp_path: Path, engine: str) -> None:
     """It takes the values that its message lacks with it, and not those that the load has read under its new key. The
     sequences of MySQL have no time that says how long after it is."""
-    stream = MemoryStream()
-    monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, engine, ["id"])
     before = [{"v": "same", "id": 1, "part": "one", "n": 1}, {"v": "same", "id": 2, "part": "two", "n": 2}]
     stream.put("a", *loaded(before, NOON))

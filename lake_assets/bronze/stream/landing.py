@@ -1,7 +1,7 @@
 """The messages of a stream become files of its source, each message once.
 
 Here: one landing: read, sort, write, log. Not here: the readers (`clients/`), the files' text (`landed_files.py`), how
-often (`rounds/arrivals.py`).
+often (`rounds/landings.py`).
 
 A landing is one commit of the file log, with its files and with the positions up to which it has read. The log refuses
 it if another reader has landed since. So nothing else keeps a position, any number of readers may run, and one that is
@@ -126,11 +126,11 @@ class Landing:
             return found
         except Overtaken as other:
             logger.info("%s", other)
-            self._forget()
+            self._read = None
             return Landed()
         except BaseException:
             # What was read is not landed: the next call reads it again.
-            self._forget()
+            self._read = None
             raise
 
     def _with_later(self, polled: Polled) -> Polled:
@@ -145,9 +145,6 @@ class Landing:
     def _has_room(self, polled: Polled) -> bool:
         size = sum(len(message.value or b"") for message in polled.messages)
         return size < MOST_BYTES and len(polled.messages) < 2 * self._stream.most_messages
-
-    def _forget(self) -> None:
-        self._read = None
 
     def _landed(self, polled: Polled, read: dict[str, Read]) -> Landed | None:
         """What has landed; None, and nothing has, if a row has a column for the first time that DMS has not defined."""

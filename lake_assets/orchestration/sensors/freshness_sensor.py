@@ -83,19 +83,20 @@ def freshness_sensor(
             )
             if strays is not None:
                 context.instance.report_runless_asset_event(strays)
-        others = [evaluation_of(runtime, context.instance, check) for check in cheap]
-        others += [
-            stream_evaluation(runtime, source, batch_key(runtime.lake.key_prefix, source, 1))
-            for source in sources
-            if runtime.lake.sources[source].stream is not None
-        ]
+        others = (evaluation_of(runtime, context.instance, check) for check in cheap)
         evaluations = [*changed_evaluations(context.instance, states), *news(context.instance, others)]
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
-        # Last, because they name the versions in silver's events, and because a table that cannot be read then delays
+        # Late, because they name the versions in silver's events, and because a table that cannot be read then delays
         # no check.
         for found in unreported_marts.events(context.instance, timeout, grace):
             context.instance.report_runless_asset_event(found)
+        # Last, because a stream that does not answer takes longer than everything else.
+        for source in sources:
+            if runtime.lake.sources[source].stream is not None:
+                lag = stream_evaluation(runtime, source, batch_key(runtime.lake.key_prefix, source, 1))
+                for evaluation in news(context.instance, [lag]):
+                    context.instance.report_runless_asset_event(evaluation)
         return dg.SkipReason(f"{len(evaluations)} of {many(len(targets) + len(cheap), 'check')} evaluated")
 
     return table_freshness

@@ -20,7 +20,6 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.stream_positions import Read, parse_ranges
 from lake_assets.bronze.stream import landed_files
 from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
-from lake_assets.bronze.stream.orphans import KEPT_FOR, remove_orphans
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.object_store import StoreError
@@ -367,20 +366,6 @@ def test_readers_that_compete_and_die_land_each_message_once(
         own = [found[shard] for found in ranges if shard in found]
         assert [r.after for r in own] == [None, *(r.through for r in own[:-1])]
         assert sum(r.messages for r in own) == len(shop.stream.shards[shard])
-
-
-def test_what_a_killed_reader_left_behind_is_removed(shop: Shop) -> None:
-    """A week later, and nothing that the log names or that somebody else has put there."""
-    shop.stream.put("a", message("insert", {"id": 1}, transaction=1), control("create-table", {}))
-    shop.reader().land(0)
-    logged = {file.key for file in shop.log.files("shop")}
-    orphan = "public/items/20260301-120001000-0123456789ab.csv.gz"
-    (shop.folder / orphan).write_bytes(b"")
-    (shop.folder / "public/items/notes.csv.gz").write_bytes(b"")
-    store, now = LocalStore(shop.folder), datetime.now(UTC)
-    assert remove_orphans(store, logged, now + KEPT_FOR - timedelta(minutes=1)) == 0
-    assert remove_orphans(store, logged, now + KEPT_FOR + timedelta(minutes=1)) == 1
-    assert {obj.key for obj in store.list()} == {*logged, "public/items/notes.csv.gz"}
 
 
 def test_a_quiet_shard_was_read(shop: Shop) -> None:
