@@ -38,11 +38,11 @@ SILVER_NAME = r"[a-z_][a-z0-9_]*"
 
 class ConsistentCut(Switched):
     """Whole transactions over all tables of the source, or none of them: how long after a commit all of its rows are in
-    the bucket, in the files of all tables."""
+    the bucket, in the files of all tables. A stream shows it by itself, while changes arrive."""
 
     interval: Duration = timedelta(seconds=60)
     """The endpoint's CdcMaxBatchInterval: how long DMS may hold a change before it writes it to a file. The default is
-    DMS's."""
+    DMS's. A stream has none."""
     margin: Duration = timedelta(seconds=10)
     """The sum of DMS's lag behind the source, the difference of their clocks, and the time of an upload."""
     every: Duration = timedelta(seconds=10)
@@ -179,9 +179,14 @@ class SourceConfig(Model):
         yield from stream_mistakes(self.stream, self.dms, has_keys=keyed)
         if self.stream is None:
             return
-        for name in ("ignore_case", "notifications", "consistent_cut"):
+        for name in ("ignore_case", "notifications"):
             if getattr(self, name):
                 yield (name,), "is of a source with files, and this one has a stream: remove it"
+        if self.consistent_cut is not None and not self.dms.include_transaction_details:
+            yield (
+                ("consistent_cut",),
+                "needs dms.include_transaction_details: they show which transactions are whole",
+            )
         for name, table in self.tables.items():
             if table.dms:
                 yield ("tables", name, "dms"), "cannot differ within a stream: remove it"

@@ -116,6 +116,12 @@ class StreamArrivals:
             logger.warning(
                 "%s: and %s", self._source, many(len(landed.faults) - MOST_WARNINGS, "more message")
             )
+        if landed.gap is not None:
+            logger.warning(
+                "%s: %s. Compare the tables with the source, or have DMS reload them.",
+                self._source,
+                landed.gap,
+            )
         for record in sorted(landed.unclear):
             logger.warning(
                 "%s: DMS reports %s, and not which columns: the record is kept, and the next row shows its own columns",

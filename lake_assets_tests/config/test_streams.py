@@ -65,7 +65,11 @@ def test_a_log_needs_no_before_image() -> None:
             "cannot differ within a stream",
         ),
         ({"ignore_case": True}, "ignore_case", "has a stream"),
-        ({"consistent_cut": True}, "consistent_cut", "has a stream"),
+        (
+            {"consistent_cut": True, "dms": {"include_transaction_details": False}},
+            "consistent_cut",
+            "show which transactions are whole",
+        ),
     ],
 )
 def test_what_cannot_be_exact_is_refused(given: dict[str, Any], place: str, why: str) -> None:

@@ -1,7 +1,7 @@
 """Full loads of a stream, told apart by DMS's messages that it creates their tables.
 
 Here: pure decisions from those times and the parts' own. Not here: times of files alone (`epochs.py`), when tables were
-created (`stream_positions.py`).
+created (`streams/stream_positions.py`).
 
 The files in which a load lands have new names each time, and a table without changes shows no end of a load. But before
 each load, DMS reports that it creates the table, and each row has the time of its transfer, on the same clock.
@@ -14,7 +14,7 @@ from datetime import datetime
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.known import FIRST_EPOCH, Known
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.stream_positions import Created, load_number
+from lake_assets.bronze.log.streams.stream_positions import Created, load_number
 from lake_assets.config import TableName
 
 File = NewFile | LoggedFile

@@ -40,15 +40,8 @@ from lake_assets.bronze.log.log_record import (
     to_arrow,
 )
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
-from lake_assets.bronze.log.stream_positions import (
-    NOTHING_CREATED,
-    Created,
-    Ranges,
-    Read,
-    merged,
-    note_text,
-    refuse_overtaken,
-)
+from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read, merged, refuse_overtaken
+from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
@@ -262,20 +255,24 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).created)
 
-    def land(
-        self, source: str, new: Sequence[NewFile], ranges: Ranges, created: Created = NOTHING_CREATED
-    ) -> list[LoggedFile]:
-        """Logs the files of a landing, and what it has read, in one commit. `created`: the tables that DMS created.
-        Raises Overtaken if another reader has landed messages of one of its shards since: then nothing was logged.
-        Otherwise as `append`."""
+    def transactions(self, source: str) -> Transactions:
+        """What has landed of the transactions of the source's stream."""
+        with self._lock:
+            self._refresh()
+            return self._view.known(source).transactions
+
+    def land(self, source: str, new: Sequence[NewFile], note: Note) -> list[LoggedFile]:
+        """Logs the files of a landing, and what it has read, in one commit. Raises Overtaken if another reader has
+        landed messages of one of its shards since: then nothing was logged. Otherwise as `append`."""
 
         def propose() -> list[LoggedFile]:
             known = self._view.known(source)
-            refuse_overtaken(source, ranges, known.read)
-            known = replace(known, created=merged(known.created, created))
+            refuse_overtaken(source, note.ranges, known.read)
+            known = replace(known, created=merged(known.created, note.created))
             first, *others = self._records_of(source, new, self._view.head, known=known)
-            records = [replace(first, ranges=note_text(ranges, created)), *others]
-            return records + moved_to_later_loads(known, created, records)
+            whole = known.transactions.with_landed(note.changes, first.logged_at, note.searched)
+            records = [replace(first, ranges=note.text(whole)), *others]
+            return records + moved_to_later_loads(known, note.created, records)
 
         with self._lock:
             return self._append(propose)
@@ -304,6 +301,7 @@ class FileLog:
                     retry=epoch is None,
                     epoch=epoch or file.epoch,
                     first_commit_ts=began or file.first_commit_ts,
+                    ranges=None,  # what was read of the stream is not read again
                     moved_to=None,
                 )
                 for offset, file in enumerate(same, start=self._view.head + 1)

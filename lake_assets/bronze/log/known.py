@@ -14,7 +14,15 @@ from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of, place
 from lake_assets.bronze.log.copies import Chain, Chains
 from lake_assets.bronze.log.epochs import File
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.stream_positions import Created, Read, merged, parse_created, parse_ranges
+from lake_assets.bronze.log.streams.stream_positions import (
+    Created,
+    Read,
+    merged,
+    parse_created,
+    parse_ranges,
+    parse_transactions,
+)
+from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import table_text
 
 FIRST_EPOCH = 1
@@ -50,6 +58,8 @@ class Known:
     """By shard of the source's stream, what the newest landing has read of it."""
     created: Created = field(default_factory=dict)
     """By `schema.table` of the source's stream, when DMS created the table, in order."""
+    transactions: Transactions = field(default_factory=Transactions)
+    """What has landed of those of the source's stream."""
     chains: dict[tuple[str, str], Chains] = field(default_factory=lambda: defaultdict(Chains))
     """By stream, the objects that each of its files has been."""
 
@@ -67,6 +77,7 @@ class Known:
         if record.ranges is not None:
             self.read |= parse_ranges(record.ranges, record.logged_at)
             self.created = merged(self.created, parse_created(record.ranges))
+            self.transactions = parse_transactions(record.ranges)
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset

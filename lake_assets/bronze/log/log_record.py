@@ -112,7 +112,7 @@ class LoggedFile(NewFile):
     epoch: int
     """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
     ranges: str | None = None
-    """What a landing has read of the shards of a stream (`stream_positions.py`); its first record has it."""
+    """What a landing has read of the shards of a stream (`streams/stream_positions.py`); its first record has it."""
     retry: bool = False
     """Not a new file: the quarantined rows of a known file are to be read again, by the contract of this offset."""
     moved_to: str | None = None

@@ -1,22 +1,25 @@
-"""What streams have that has not landed: how old it is, and when it expires.
+"""The state of streams: what has not landed, how old it is, when it expires, what is missing, what came again.
 
-Here: asking each stream, and the sentence for a user. Not here: the requests (`clients/`), who is told
+Here: asking each stream and the log, and the sentence for a user. Not here: the requests (`clients/`), who is told
 (`commands/show/status.py`, `orchestration/checks/stream_check.py`).
 
 The stream itself is asked, not the process that lands: that one may be dead.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.streams.stream_positions import parse_transactions
+from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.bronze.stream.clients import EXPIRED, Client, Unread
 from lake_assets.config import StreamConfig
 from lake_assets.storage.object_store import StoreError
 from lake_assets.words import does, many, span
 
+LATELY = timedelta(minutes=1)
 ASK_SECONDS = 10.0
 """Seconds for which an answer is kept: Kinesis answers five requests a second, to all together."""
 
@@ -32,11 +35,20 @@ class Backlog:
     """UTC; None if the stream cannot be asked."""
     problem: str | None = None
     """Why it cannot be asked."""
+    transactions: Transactions = field(default_factory=Transactions)
+    """What has landed of them."""
+    again_lately: int = 0
+    """Changes that had landed before, and came again in the last minute."""
 
     @property
     def waiting(self) -> list[Unread]:
         """The shards that have messages which have not landed."""
         return [shard for shard in self.shards if shard.since is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything has landed, for certain."""
+        return self.problem is None and not self.waiting and not self.lost
 
     @property
     def lost(self) -> list[str]:
@@ -69,6 +81,17 @@ class Backlog:
             return self.problem
         if self.lost:
             return f"messages of {min(self.lost)} have expired that had not landed. {EXPIRED}"
+        return "; ".join([self._waiting, *self._chain])
+
+    @property
+    def _chain(self) -> Iterator[str]:
+        if gaps := self.transactions.gaps:
+            yield f"{many(gaps, 'gap')} in its transactions"
+        if self.again_lately:
+            yield f"{many(self.again_lately, 'change')} came again in the last minute"
+
+    @property
+    def _waiting(self) -> str:
         shards, waiting = many(len(self.shards), "shard"), self.waiting
         if not waiting:
             return f"everything has landed, of {shards}"
@@ -98,11 +121,20 @@ class Backlogs:
     def _asked(self, source: str, stream: StreamConfig) -> Backlog:
         client = self._opened(stream)
         try:
-            shards = client.unread(self._log.read(source))
-            return Backlog(tuple(shards), client.kept_for(), datetime.now(UTC))
+            shards, now = client.unread(self._log.read(source)), datetime.now(UTC)
+            found, before = self._log.transactions(source), self._before_lately(source, now)
+            again = found.again - before.again
+            return Backlog(tuple(shards), client.kept_for(), now, transactions=found, again_lately=again)
         except ImportError as error:
             return Backlog(problem=f"the stream cannot be asked: {error.name} is not installed")
         except StoreError as error:
             return Backlog(problem=str(error))
         finally:
             client.close()
+
+    def _before_lately(self, source: str, now: datetime) -> Transactions:
+        """What had landed of the transactions a minute ago."""
+        for file in reversed(self._log.records(source)):
+            if file.ranges is not None and now - file.logged_at > LATELY:
+                return parse_transactions(file.ranges)
+        return Transactions()

@@ -1,6 +1,7 @@
 """The order of changes from a stream, as the change sequence of 35 digits that DMS's files have.
 
-Here: the sequence of one change, by its source's engine. Not here: what the sequence decides (`silver/`). Pure.
+Here: the sequence of one change, by its source's engine, and the change before it. Not here: what the sequence decides
+(`silver/`), what is missing (`bronze/log/streams/transaction_chain.py`). Pure.
 
 Neither the order of arrival nor the time of a message is the order of the source: DMS sends messages again, and in
 parallel. MySQL's transaction id is the place of the transaction in the binary log, whose order is that of the commits,
@@ -10,6 +11,7 @@ whatever the clocks say. PostgreSQL has microseconds of the commit. Oracle and S
 import re
 from datetime import UTC, datetime
 
+from lake_assets.bronze.log.streams.transaction_chain import Linked
 from lake_assets.bronze.stream.messages import Change, Metadata, Unreadable
 
 CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
@@ -42,6 +44,19 @@ def change_sequence(engine: str, column: str | None, change: Change) -> str:
     if engine == "postgresql":
         return _of_commit(metadata, metadata.transaction_record_id)
     raise Unreadable(f"changes of {engine} have no order without a column for {CHANGE_SEQUENCE}")
+
+
+def linked(metadata: Metadata, sequence: str, at: datetime | None) -> Linked | None:
+    """The change as one of its source's chain; None if DMS does not say its place in the transaction. `at`: when it was
+    committed."""
+    transaction, record = metadata.transaction_id, metadata.transaction_record_id
+    if transaction is None or record is None or at is None:
+        return None
+    earlier, its_record = metadata.prev_transaction_id, metadata.prev_transaction_record_id
+    before = None if earlier is None or its_record is None else (earlier, its_record)
+    if record > 1 and earlier != transaction:
+        before = transaction, record - 1
+    return Linked(sequence, (transaction, record), before, at)
 
 
 def _own(value: str | None, column: str) -> str:

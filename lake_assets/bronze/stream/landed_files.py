@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.log.stream_positions import NOTHING_CREATED, Created, load_number
+from lake_assets.bronze.log.streams.stream_positions import NOTHING_CREATED, Created, load_number
 from lake_assets.bronze.stream.change_order import built_time, change_sequence, commit_time, time_of
 from lake_assets.bronze.stream.messages import Change, Unreadable
 from lake_assets.bronze.stream.table_definitions import Definition

@@ -29,8 +29,9 @@ from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.stream_positions import Overtaken, Read, merged
-from lake_assets.bronze.stream.change_order import built_time
+from lake_assets.bronze.log.streams.stream_positions import Note, Overtaken, Read, merged
+from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions
+from lake_assets.bronze.stream.change_order import built_time, linked
 from lake_assets.bronze.stream.clients import MOST_BYTES, Client, Message, Polled
 from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
 from lake_assets.bronze.stream.messages import MARK, Control, Unreadable, parse
@@ -51,6 +52,8 @@ DEFINITION_SECONDS = 2.0
 """How long rows with a new column wait for the record that defines it."""
 QUIET_FOR = timedelta(hours=6)
 """Kinesis keeps messages for a day at least."""
+GAP_AFTER = timedelta(seconds=10)
+"""For so long, changes that are missing in the middle may still arrive: DMS puts what was refused behind others."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +82,9 @@ class Landed:
     faults: list[Fault] = field(default_factory=list)
     unconfigured: Counter[str] = field(default_factory=Counter)
     """Rows by table that lake.yaml does not name."""
+    changes: list[Linked] = field(default_factory=list)
+    gap: str | None = None
+    """What is missing, if changes were given up."""
 
 
 class Landing:
@@ -100,20 +106,22 @@ class Landing:
         self._hold = hold
         self._files = Files(source)
         self._read: dict[str, Read] | None = None
+        self._sought = datetime.now(UTC)
+        """When the reader began at its position."""
         self._defined: dict[str, tuple[datetime, Definition]] = {}
         """By table, the newest definition of its columns, and its time."""
 
     def skip_expired(self) -> None:
         """Goes on with the messages that the stream still has. Raises as `land`, and Overtaken."""
         if ranges := self._client.past_expired(self._log.read(self._name)):
-            self._log.land(self._name, [self._carrier([], datetime.now(UTC))], ranges)
+            self._log.land(self._name, [self._carrier([], datetime.now(UTC))], Note(ranges))
         self._read = None
 
     def land(self, seconds: float) -> Landed:
         """Lands what the stream has; waits at most so long for a message. Raises StreamFault, StreamLost, StoreError,
         and as `FileLog.append`; then nothing is landed, and the next call reads again."""
         if self._read is None:
-            read = self._log.read(self._name)
+            read, self._sought = self._log.read(self._name), datetime.now(UTC)
             self._client.seek(read)
             self._read, self._defined = read, self._logged_definitions()
         try:
@@ -169,9 +177,20 @@ class Landing:
             self._hold(done.faults)
         if rest or not new:
             new.append(self._carrier(rest, now))
-        done.logged = self._log.land(self._name, new, ranges, done.created)
+        before = self._log.transactions(self._name)
+        searched = self._sought - GAP_AFTER if self._client.is_current() else None
+        note = Note(ranges, done.created, done.changes, searched)
+        done.logged = self._log.land(self._name, new, note)
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
+        self._look_for_gaps(before, self._log.transactions(self._name), done)
         return done
+
+    def _look_for_gaps(self, before: Transactions, after: Transactions, done: Landed) -> None:
+        """Reads all shards to their ends once more if changes have been missing for long: are they gone?"""
+        if after.gaps > before.gaps:
+            done.gap = after.gap_sentence
+        if after.others and self._sought < after.others[0].since + GAP_AFTER < datetime.now(UTC):
+            self._read = None
 
     def _definitions(
         self, controls: Sequence[tuple[datetime, Control]], done: Landed
@@ -224,6 +243,8 @@ class Landing:
                 continue
             if found.table not in self._source.tables:
                 done.unconfigured[found.table] += 1
+            if (change := linked(found.change.metadata, found.sequence, found.at)) is not None:
+                done.changes.append(change)
             yield found
 
     def _sorted(self, message: Message) -> Row | Control:

@@ -53,6 +53,8 @@ class Metadata(msgspec.Struct, frozen=True, rename="kebab"):
     table_name: str = ""
     transaction_id: int | None = None
     transaction_record_id: int | None = None
+    prev_transaction_id: int | None = None
+    prev_transaction_record_id: int | None = None
     commit_timestamp: str | None = None
 
     @property

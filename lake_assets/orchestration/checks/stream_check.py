@@ -50,7 +50,12 @@ def _metadata(found: Backlog) -> dict[str, dg.MetadataValue]:
         "shards": dg.MetadataValue.int(len(found.shards)),
         "shards_waiting": dg.MetadataValue.int(len(found.waiting)),
         "oldest_message_seconds": dg.MetadataValue.float(round(found.seconds, 3)),
+        "gaps": dg.MetadataValue.int(found.transactions.gaps),
+        "changes_again": dg.MetadataValue.int(found.transactions.again),
+        "changes_again_last_minute": dg.MetadataValue.int(found.again_lately),
     }
+    if (gap := found.transactions.gap_sentence) is not None:
+        known["last_gap"] = dg.MetadataValue.text(gap)
     if (left := found.seconds_left) is not None:
         known["seconds_until_it_expires"] = dg.MetadataValue.float(round(left, 3))
     rows = [

@@ -89,8 +89,8 @@ class SourceCut:
 
     @classmethod
     def of(cls, runtime: LakeRuntime, source: str, as_of: datetime) -> "SourceCut":
-        """The cut by the log at a moment, UTC. A source without new files in the log is scanned once more before it
-        counts as quiet: perhaps only the scans have stopped."""
+        """The cut by the log at a moment, UTC. A source without new files in the log is asked once more before it
+        counts as quiet: perhaps only the scans have stopped, or the process that lands its stream."""
         settings = runtime.lake.sources[source].consistent_cut
         logged: dict[str, list[LoggedFile]] = defaultdict(list)
         if settings is not None:
@@ -99,8 +99,7 @@ class SourceCut:
                     logged[file.qualified_table].append(file)
         files = [file for own in logged.values() for file in own]
         found = source_cut(settings, files, as_of)
-        config, store = runtime.lake.sources[source], runtime.store(source)
-        if found.quiet and anything_unlogged(source, config, store, runtime.file_log):
+        if found.quiet and _has_unlogged(runtime, source):
             found = source_cut(settings, files, max(file.logged_at for file in files))
         return cls(runtime, source, found, logged)
 
@@ -131,6 +130,13 @@ class SourceCut:
                 _move_tags(self.runtime, target, position, tags, cut, keep)
         except Exception as error:  # noqa: BLE001  (its rows are right, and the next round tags again)
             logger.warning("%s could not be tagged at %s: %s", target.identifier, tag_of(cut), error)
+
+
+def _has_unlogged(runtime: LakeRuntime, source: str) -> bool:
+    config = runtime.lake.sources[source]
+    if config.stream is not None:
+        return not runtime.backlogs.of(source, config.stream).is_empty
+    return anything_unlogged(source, config, runtime.store(source), runtime.file_log)
 
 
 def _move_tags(

@@ -3,9 +3,10 @@
 DMS writes the rows of one transaction to a file per table, each up to CdcMaxBatchInterval after the commit. So the
 newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole. The files
 cannot prove that: it is an assumption about DMS, about its lag behind the source and about two clocks. Rows of later
-commits are read, counted and left for the next batch. Here: finding the cut, the files with waiting rows, and why a
-table waits for the cut. Not here: the side of a row (`silver/changes/row_cut.py`), planning a batch (`planner.py`),
-tags (`silver/apply/cut_tags.py`). Pure.
+commits are read, counted and left for the next batch. The changes of a stream name each other, which shows what is
+whole (`bronze/log/streams/transaction_chain.py`). Here: finding the cut, the files with waiting rows, and why a table
+waits for the cut. Not here: the side of a row (`silver/changes/row_cut.py`), planning a batch (`planner.py`), tags
+(`silver/apply/cut_tags.py`). Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.streams.stream_positions import parse_transactions
 from lake_assets.config import ConsistentCut
 from lake_assets.silver.table.position import Position
 from lake_assets.words import does, many, them
@@ -47,28 +49,34 @@ NO_CUT = Cut(None)
 def source_cut(settings: ConsistentCut | None, files: Iterable[LoggedFile], now: datetime) -> Cut:
     """The cut by all the files of a source in the log; `now` is UTC.
 
-    While files arrive, the newest flush time shows how far DMS is. When none has arrived for twice the time that a
-    change may take, all transactions up to the newest file are in the bucket.
+    While files arrive, the newest flush time shows how far DMS is; of a stream, the chain of its transactions. When
+    none has arrived for twice the time that a change may take, all transactions up to the newest file are there.
     """
     if settings is None:
         return NO_CUT
-    flushed = logged = None
+    flushed = logged = newest = None
     written = datetime.min.replace(tzinfo=UTC)
     for file in files:
         if file.kind is FileKind.VANISHED:
             continue
+        if file.ranges is not None and (newest is None or file.offset > newest.offset):
+            newest = file
         if file.flush_time is not None:
             # A flush time in the future must not move the cut there: the file was flushed before it was logged.
             at = min(file.flush_time, file.logged_at)
             flushed = max(flushed or at, at)
         written = max(written, min(file.written_at, file.logged_at))
         logged = max(logged or file.logged_at, file.logged_at)
-    if logged is not None and now - logged >= 2 * settings.delay:
+    delay = settings.delay if newest is None else settings.margin  # a stream has no interval
+    if logged is not None and now - logged >= 2 * delay:
         # One second is added, because a file's name may have whole seconds.
         return Cut(_floor(written + settings.margin + _SECOND, _SECOND), settings.margin, quiet=True)
+    if newest is not None:
+        whole = parse_transactions(newest.ranges or "").whole
+        return Cut(None if whole is None else _floor(whole, settings.every), settings.margin)
     if flushed is None:
         return Cut(None, settings.margin)
-    return Cut(_floor(flushed - settings.delay, settings.every), settings.margin)
+    return Cut(_floor(flushed - delay, settings.every), settings.margin)
 
 
 def may_wait(file: LoggedFile, position: Position, margin: timedelta) -> bool:

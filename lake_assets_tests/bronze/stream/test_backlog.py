@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.bronze.stream.backlog import Backlog, Backlogs
 from lake_assets.bronze.stream.clients import StreamFault, Unread
 from lake_assets.config import StreamConfig
@@ -35,6 +36,11 @@ def backlog(*ages: float | None, kept: float | None = 24.0, **more: Any) -> Back
             "2 of 2 shards have messages that have not landed, the oldest since 1 h",
             True,
         ),
+        (
+            backlog(None, transactions=Transactions(gaps=2), again_lately=1),
+            "everything has landed, of 1 shard; 2 gaps in its transactions; 1 change came again in the last minute",
+            False,
+        ),
         (Backlog(problem="The topic t cannot be read."), "The topic t cannot be read.", True),
         (
             Backlog((Unread("s0", None, is_lost=True),), None, NOW),
@@ -52,6 +58,12 @@ def test_the_sentence(found: Backlog, sentence: str, is_late: bool) -> None:
 class _Log:
     def read(self, source: str) -> dict[str, Any]:
         return {}
+
+    def transactions(self, source: str) -> Transactions:
+        return Transactions()
+
+    def records(self, source: str) -> list[Any]:
+        return []
 
 
 class _Client:

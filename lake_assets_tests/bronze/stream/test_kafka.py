@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.bronze.log.stream_positions import Ranges
+from lake_assets.bronze.log.streams.stream_positions import Ranges
 from lake_assets.bronze.stream.clients import StreamFault, StreamLost
 from lake_assets.bronze.stream.clients import kafka as kafka_client
 from lake_assets.bronze.stream.clients.kafka import KafkaClient

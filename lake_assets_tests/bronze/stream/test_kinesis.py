@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.bronze.log.stream_positions import Read, parse_ranges
+from lake_assets.bronze.log.streams.stream_positions import Read, parse_ranges
 from lake_assets.bronze.stream.clients import StreamFault, StreamLost
 from lake_assets.bronze.stream.clients import kinesis as kinesis_module
 from lake_assets.bronze.stream.clients.kinesis import KinesisClient

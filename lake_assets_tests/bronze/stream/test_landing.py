@@ -17,8 +17,8 @@ from pyiceberg.catalog import Catalog
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.log.stream_positions import Read, parse_ranges
-from lake_assets.bronze.stream import landed_files
+from lake_assets.bronze.log.streams.stream_positions import Read, parse_ranges
+from lake_assets.bronze.stream import landed_files, landing
 from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
@@ -330,6 +330,52 @@ def test_positions_are_in_the_log(shop: Shop) -> None:
         "b": ("1", "1", True),
     }
     assert [id_ for _, id_ in shop.all_rows()] == ["1", "2", "3", "4"]
+
+
+def test_a_file_that_is_logged_again_moves_no_position(shop: Shop) -> None:
+    """A retry of its quarantined rows logs it again, long after later messages have landed."""
+    for number in range(1, 4):
+        shop.stream.put("a", message("insert", {"id": number}, transaction=number))
+        shop.reader().land(0)
+    read, transactions = shop.log.read("shop"), shop.log.transactions("shop")
+    first, *_ = shop.log.files("shop")
+    assert first.ranges is not None
+    shop.log.log_again([first])
+    for log in (shop.log, FileLog(shop.open_catalog())):
+        assert log.read("shop") == read
+        assert log.transactions("shop") == transactions
+    assert shop.reader().land(0).messages == 0
+
+
+def chained(transaction: int, before: int, record: int = 1) -> bytes:
+    """A change whose transaction follows another of one change."""
+    last: dict[str, Any] = {"prev-transaction-id": (1 << 32) + before, "prev-transaction-record-id": 1}
+    return message("insert", {"id": transaction}, transaction=transaction, record=record, **last)
+
+
+def test_changes_that_no_shard_has(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only after all shards were read to their ends once more; a shard that cannot be read may have them."""
+    monkeypatch.setattr(landing, "GAP_AFTER", timedelta(0))
+    reader = shop.reader()
+    shop.stream.put("a", chained(1, 0), chained(2, 1), chained(5, 4))
+    shop.stream.put("b", chained(3, 2))
+    shop.stream.throttled.add("b")
+    assert reader.land(0).gap is None
+    shop.stream.put("a", chained(6, 5))
+    assert reader.land(0).gap is None
+    assert shop.log.transactions("shop").gaps == 0
+    shop.stream.throttled.clear()
+    gap = reader.land(0).gap
+    assert gap is not None
+    assert gap.startswith(
+        f"behind change 1 of transaction {(1 << 32) + 3}, the changes up to change 1 of {(1 << 32) + 4} have not "
+        "arrived, and no shard has them"
+    )
+    found = shop.log.transactions("shop")
+    assert (found.gaps, found.others) == (1, ())
+    shop.stream.put("b", chained(4, 3))
+    assert reader.land(0).gap is None
+    assert shop.log.transactions("shop").again == 1
 
 
 def land_often(reader: Landing) -> None:

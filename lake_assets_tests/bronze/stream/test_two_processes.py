@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.bronze.log.stream_positions import parse_ranges
+from lake_assets.bronze.log.streams.stream_positions import parse_ranges
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.helpers.files.dms_messages import message

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lake_assets.bronze.log.stream_positions import Ranges
+from lake_assets.bronze.log.streams.stream_positions import Ranges
 from lake_assets.bronze.stream.clients import Message, Polled, Unread
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from lake_assets.bronze.log.stream_positions import Ranges
+from lake_assets.bronze.log.streams.stream_positions import Ranges
 from lake_assets.storage.object_store import StoreError
 
 EXPIRED = (

@@ -1,6 +1,6 @@
 """A topic of Kafka.
 
-Here: partitions, offsets, and what is gone. Not here: positions (`bronze/log/stream_positions.py`): the lake's log has
+Here: partitions, offsets, and what is gone. Not here: positions (`bronze/log/streams/`): the lake's log has
 them, so there is no consumer group, and nothing is committed to Kafka.
 """
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from lake_assets.bronze.log.stream_positions import Ranges, Read
+from lake_assets.bronze.log.streams.stream_positions import Ranges, Read
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
     MOST_BYTES,

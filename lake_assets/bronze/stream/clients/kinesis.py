@@ -1,7 +1,7 @@
 """A stream of Kinesis Data Streams.
 
-Here: shards and their order, iterators, throttling. Not here: positions (`bronze/log/stream_positions.py`): the lake's
-log has them.
+Here: shards and their order, iterators, throttling. Not here: positions (`bronze/log/streams/`): the lake's log has
+them.
 
 A shard that is split or merged is closed, and its children have the later messages of its keys. A child is read once
 its parents have no message any more, so that changes arrive nearly in order.
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from lake_assets.bronze.log.stream_positions import Ranges, Read
+from lake_assets.bronze.log.streams.stream_positions import Ranges, Read
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
     MOST_BYTES,

@@ -1,7 +1,7 @@
 """How far a stream was read: by shard, beside the files that have its messages.
 
-Here: the ranges of one landing, the positions after all landings, when tables were created. Not here: committing them
-(`file_log.py`). Pure.
+Here: what one landing notes in the log, and reading its note. Not here: committing it (`file_log.py`), the chain of
+transactions (`transaction_chain.py`). Pure.
 """
 
 import json
@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
+
+from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions, as_json, from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,24 @@ load, and when a task starts. The rows of two loads are before and behind such a
 NOTHING_CREATED: Created = MappingProxyType({})
 
 
-def note_text(ranges: Ranges, created: Created) -> str:
-    """What a landing has read, as the log has it."""
-    shards = {shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(ranges.items())}
-    times = {table: [at.isoformat() for at in found] for table, found in sorted(created.items())}
-    return json.dumps({"shards": shards, "created": times})
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one landing has read, beside the rows in its files."""
+
+    ranges: Ranges
+    created: Created = field(default_factory=dict)
+    """The tables that DMS created."""
+    changes: Sequence[Linked] = ()
+    searched: datetime | None = None
+    """UTC. What is missing before changes that had landed by then is in no shard."""
+
+    def text(self, transactions: Transactions) -> str:
+        """As the log has it. `transactions`: what has landed of them, this landing included."""
+        shards = {
+            shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(self.ranges.items())
+        }
+        times = {table: [at.isoformat() for at in found] for table, found in sorted(self.created.items())}
+        return json.dumps({"shards": shards, "created": times, "transactions": as_json(transactions)})
 
 
 def parse_ranges(text: str, at: datetime | None = None) -> dict[str, Read]:
@@ -65,6 +80,12 @@ def parse_created(text: str) -> dict[str, list[datetime]]:
         table: [datetime.fromisoformat(at) for at in found]
         for table, found in json.loads(text)["created"].items()
     }
+
+
+def parse_transactions(text: str) -> Transactions:
+    """What had landed of the source's transactions, by a record of the log."""
+    found = json.loads(text).get("transactions")
+    return Transactions() if found is None else from_json(found)
 
 
 def merged(before: Created, more: Created) -> dict[str, list[datetime]]:

@@ -1,0 +1,201 @@
+"""Up to where a stream's transactions have landed whole.
+
+With transaction details, a change says its place in its transaction, and the first one of a transaction says where the
+transaction before ended. So the changes of a source are one chain, over all tables and shards. A transaction is whole
+when the next one has landed and nothing is missing before it. Here: the chain, and the gaps in it. Not here: for what
+silver waits (`silver/plan/cut.py`). Pure.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+Place = tuple[int, int]
+"""Of a change: its transaction, and its number in it."""
+_TICK = timedelta(microseconds=1)
+
+
+class Linked(NamedTuple):
+    """One change of any table, and the one before it."""
+
+    sequence: str
+    """Its place among all changes of the source, as 35 digits."""
+    place: Place
+    before: Place | None
+    """The change before it, of whatever table; None if DMS does not say it, as in the first message of a task."""
+    at: datetime
+    """When it was committed, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Changes that follow each other, with none missing in between."""
+
+    before: Place | None
+    """The change before the first one."""
+    last: Place
+    first_sequence: str
+    last_sequence: str
+    earliest: datetime
+    """The earliest commit."""
+    latest: datetime
+    """The commit of the last transaction, of which more may come."""
+    whole: datetime | None
+    """The latest commit of the transactions before that one; None without any."""
+    since: datetime
+    """When the first of them landed, UTC."""
+    changes: int = 1
+
+    @classmethod
+    def of(cls, change: Linked, now: datetime) -> "Part":
+        """The part of a single change."""
+        sequence, at = change.sequence, change.at
+        return cls(change.before, change.place, sequence, sequence, at, at, None, now)
+
+    def followed_by(self, other: "Part") -> "Part":
+        """Both as one."""
+        ended = [at for at in (self.whole, other.whole) if at is not None]
+        if other.last[0] != self.last[0]:
+            ended.append(self.latest)
+        return replace(
+            self,
+            last=other.last,
+            last_sequence=max(self.last_sequence, other.last_sequence),
+            earliest=min(self.earliest, other.earliest),
+            latest=other.latest,
+            whole=max(ended, default=None),
+            since=min(self.since, other.since),
+            changes=self.changes + other.changes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What has landed of a source's transactions."""
+
+    main: Part | None = None
+    """Everything up to a change."""
+    others: tuple[Part, ...] = ()
+    """Later changes, in order. What is before each of them has not landed."""
+    whole: datetime | None = None
+    """All transactions that were committed up to this time have landed whole, but for those of before the first
+    landing; UTC. None before that one."""
+    gaps: int = 0
+    """How often changes were missing that no shard had."""
+    gap: tuple[Place, Place | None] | None = None
+    """The last of them: the last change that had landed, and the last one that is missing, if DMS says it."""
+    again: int = 0
+    """How many changes DMS has sent again."""
+
+    def with_landed(
+        self, changes: Iterable[Linked], now: datetime, searched: datetime | None = None
+    ) -> "Transactions":
+        """With the changes of one landing, whose time is `now`. `searched`: what is missing before changes that had
+        landed by this time is in no shard. That is a gap."""
+        given = [*changes]
+        landed = {change.sequence: change for change in given}
+        known = [*([self.main] if self.main else []), *self.others]
+        if not (parts := _linked([*known, *_parts(sorted(landed.values()), now)])):
+            return self
+        main, *rest = parts
+        others, gaps, gap = list[Part](), self.gaps, self.gap
+        again = self.again + len(given) - len(landed)
+        for part in rest:
+            if part.last_sequence <= main.last_sequence:
+                again += part.changes
+            elif (
+                part.first_sequence <= main.last_sequence
+                and {
+                    part.first_sequence,
+                    main.last_sequence,
+                }
+                <= landed.keys()
+            ):
+                # DMS began again with a change that had landed, and went on.
+                again += sum(part.first_sequence <= sequence <= main.last_sequence for sequence in landed)
+                main = main.followed_by(part)
+            elif not others and searched is not None and part.since <= searched:
+                gaps, gap = gaps + 1, (main.last, part.before)
+                main = main.followed_by(part)
+            else:
+                others.append(part)
+        return Transactions(main, tuple(others), self._whole(main, others), gaps, gap, again)
+
+    @property
+    def gap_sentence(self) -> str | None:
+        """The last gap, for a user."""
+        if self.gap is None:
+            return None
+        (transaction, number), missing = self.gap
+        upto = "the change before the next one" if missing is None else f"change {missing[1]} of {missing[0]}"
+        return (
+            f"behind change {number} of transaction {transaction}, the changes up to {upto} have not arrived, and no "
+            "shard has them: DMS has lost messages, its task was started at a later place, or its mapping was changed"
+        )
+
+    def _whole(self, main: Part, others: Iterable[Part]) -> datetime:
+        incomplete = min([main.latest, *(part.earliest for part in others)]) - _TICK
+        known = incomplete if main.whole is None else min(main.whole, incomplete)
+        return known if self.whole is None else max(known, self.whole)
+
+
+def _parts(changes: Iterable[Linked], now: datetime) -> list[Part]:
+    """The parts of one landing. `changes`: by sequence."""
+    ends: dict[Place, Part] = {}
+    for change in changes:
+        part = Part.of(change, now)
+        if change.before is not None and (before := ends.pop(change.before, None)) is not None:
+            part = before.followed_by(part)
+        ends[change.place] = part
+    return [*ends.values()]
+
+
+def _linked(parts: Iterable[Part]) -> list[Part]:
+    """The parts, in order, those that follow each other as one."""
+    following: dict[Place, Part] = {}
+    for part in sorted(parts, key=attrgetter("last_sequence")):
+        if part.before is not None:
+            following[part.before] = part
+    found, taken = list[Part](), set[Part]()
+    for part in sorted(parts, key=attrgetter("first_sequence")):
+        if part in taken:
+            continue
+        taken.add(part)
+        whole = part
+        while (behind := following.get(whole.last)) is not None and behind not in taken:
+            taken.add(behind)
+            whole = whole.followed_by(behind)
+        found.append(whole)
+    return found
+
+
+def as_json(transactions: Transactions) -> Any:
+    """For `json.dumps`."""
+    return json.loads(json.dumps(asdict(transactions), default=datetime.isoformat))
+
+
+def from_json(found: Any) -> Transactions:
+    """From what `as_json` made."""
+    main, others, gap = found["main"], found["others"], found["gap"]
+    return Transactions(
+        None if main is None else _part(main),
+        tuple(map(_part, others)),
+        _time(found["whole"]),
+        found["gaps"],
+        gap and (tuple(gap[0]), gap[1] and tuple(gap[1])),
+        found["again"],
+    )
+
+
+def _part(found: dict[str, Any]) -> Part:
+    times = {name: _time(found[name]) for name in ("earliest", "latest", "whole", "since")}
+    before = found["before"]
+    places: dict[str, Any] = {"before": before and tuple(before), "last": tuple(found["last"])}
+    return Part(**found | times | places)
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
