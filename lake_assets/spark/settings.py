@@ -31,6 +31,9 @@ start."""
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Java uses only its first compiler. Its code is slower, but the second compiler takes half of the processor time in
 Spark's first minute."""
+CODE_CACHE = "spark.sql.codegen.cache.maxEntries"
+STARTED_WITH = ("spark.sql.extensions", CODE_CACHE)
+"""Settings of Spark SQL that a session cannot change."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
@@ -55,6 +58,9 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
         # Java never compiles a method of more than 8,000 bytes. Beyond that, Spark is faster without whole-stage code.
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Of compiled code, Spark keeps 100 pieces by default. A round over a few tables has more, and each round would
+        # compile all of them again.
+        CODE_CACHE: "2000",
         # Recording the source line of every expression doubles the time to build a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
@@ -169,5 +175,5 @@ def session_conf(lake: LakeConfig) -> dict[str, str]:
     return {
         key: value
         for key, value in conf.items()
-        if key.startswith(("spark.sql.", "fs.")) and key != "spark.sql.extensions"
+        if key.startswith(("spark.sql.", "fs.")) and key not in STARTED_WITH
     }
