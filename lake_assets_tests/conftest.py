@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from lake_assets.commands.demo.kafka_broker import kafka_broker
@@ -95,6 +96,26 @@ def spark() -> Iterator[SparkSession]:
         yield from _embedded()
 
 
+def _remembers(kind: Any) -> None:
+    """Py4J asks the JVM for a class or a static method each time it is named, which PySpark does for each column: Java
+    looks for it in three hundred jars. The answers stay the same."""
+    ask = kind.__getattr__
+
+    def found(self: Any, name: str) -> Any:
+        answer = ask(self, name)
+        if isinstance(answer, JavaClass | JavaMember | JavaPackage):
+            self.__dict__[name] = answer
+        return answer
+
+    kind.__getattr__ = found
+
+
+def _without_checksums(session: Any) -> None:
+    """Hadoop writes a file of checksums beside each local file, and starts two processes more for it."""
+    files = session._jvm.org.apache.hadoop.fs.FileSystem
+    files.getLocal(session._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
 def _connected() -> Iterator[SparkSession]:
     session = SparkSessions(lake_config(Path())).root()
     over = threading.Event()
@@ -112,6 +133,8 @@ def _connected() -> Iterator[SparkSession]:
 
 
 def _embedded() -> Iterator[SparkSession]:
+    for kind in (JVMView, JavaClass, JavaPackage):
+        _remembers(kind)
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
@@ -119,13 +142,22 @@ def _embedded() -> Iterator[SparkSession]:
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")
-        # Short work on two cores, shared by two of these: a parallel collector only costs.
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
+        # Short work on two cores, shared by two of these: a parallel collector only costs. With room for what one test
+        # makes, there is less to collect.
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -Xms1g -Xmn600m -XX:MetaspaceSize=400m")
+        # As the sessions of a lake: otherwise PySpark asks the JVM five times more for each column.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        # What Spark keeps for its web page, which is off: descriptions of plans, and of jobs of former tests.
+        .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.sql.ui.retainedExecutions", "20")
+        .config("spark.ui.retainedJobs", "20")
+        .config("spark.ui.retainedStages", "20")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
+    _without_checksums(session)
     yield session
     session.stop()
 

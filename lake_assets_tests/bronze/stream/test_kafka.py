@@ -77,12 +77,13 @@ class Topic:
         log = FileLog(shop.open_catalog())
         return Landing("shop", shop.source, LocalStore(shop.folder), log, KafkaClient(self.config))
 
-    def landed(self, reader: Landing) -> list[int]:
-        """The ids after the reader has landed what there is."""
-        quiet = 0
-        while quiet < 3:
-            # The client needs a moment after partitions are assigned.
-            quiet = 0 if reader.land(1.5).messages else quiet + 1
+    def landed(self, reader: Landing, rows: int) -> list[int]:
+        """The ids after the reader has landed so many rows, and for a second nothing more. The client needs a moment
+        after partitions are assigned."""
+        end = time.monotonic() + 60
+        while (taken := reader.land(0.5).messages) or len(self.shop.all_rows()) < rows:
+            assert taken or time.monotonic() < end, f"less than {rows} rows have come"
+        assert reader.land(1).messages == 0
         return sorted(int(id_) for _, id_ in self.shop.all_rows())
 
 
@@ -94,21 +95,21 @@ def topic(kafka: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> To
 def test_messages_of_all_partitions_and_of_new_ones(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic.send(50)
     reader = topic.reader()
-    assert topic.landed(reader) == [*range(1, 51)]
+    assert topic.landed(reader, 50) == [*range(1, 51)]
     topic.send(5, commit=False)
     topic.send(10)
-    assert topic.landed(topic.reader()) == [*range(1, 51), *range(56, 66)], (
+    assert topic.landed(topic.reader(), 60) == [*range(1, 51), *range(56, 66)], (
         "what was not committed is no message"
     )
     topic.admin.create_partitions([NewPartitions(topic.name, 5)])[topic.name].result()
     topic.send(100)
     monkeypatch.setattr(kafka_client, "GROWTH_SECONDS", 0.0)
-    assert topic.landed(reader) == [*range(1, 51), *range(56, 166)]
+    assert topic.landed(reader, 160) == [*range(1, 51), *range(56, 166)]
 
 
 def test_a_topic_that_was_made_again(topic: Topic) -> None:
     topic.send(5)
-    topic.landed(topic.reader())
+    topic.landed(topic.reader(), 5)
     topic.admin.delete_topics([topic.name])[topic.name].result()
     topic.create(3)
     with pytest.raises(StreamLost, match="was made again"):
@@ -119,7 +120,7 @@ def test_messages_that_expired_unread(topic: Topic) -> None:
     from confluent_kafka import TopicPartition
 
     topic.send(30)
-    topic.landed(topic.reader())
+    topic.landed(topic.reader(), 30)
     topic.send(30)
     places = [TopicPartition(topic.name, number, -1) for number in range(3)]
     for done in topic.admin.delete_records(places).values():
@@ -127,13 +128,13 @@ def test_messages_that_expired_unread(topic: Topic) -> None:
     topic.send(3)
     reader = topic.reader()
     with pytest.raises(StreamLost, match="retention has passed"):
-        topic.landed(reader)
+        topic.landed(reader, 33)
     waiting = KafkaClient(topic.config).unread(reader_positions(topic))
     assert any(shard.is_lost for shard in waiting)
     reader.skip_expired()
-    assert topic.landed(reader) == [*range(1, 31), 61, 62, 63]
+    assert topic.landed(reader, 33) == [*range(1, 31), 61, 62, 63]
     topic.send(2)
-    assert topic.landed(topic.reader())[-2:] == [64, 65], "the others go on from there"
+    assert topic.landed(topic.reader(), 35)[-2:] == [64, 65], "the others go on from there"
 
 
 def reader_positions(topic: Topic) -> Ranges:
@@ -151,7 +152,7 @@ def test_what_has_not_landed(topic: Topic) -> None:
     assert min(shard.since for shard in found if shard.since is not None) >= began
     assert client.kept_for() == timedelta(days=7)
     client.close()
-    topic.landed(topic.reader())
+    topic.landed(topic.reader(), 10)
     topic.send(5, commit=False)
     found = KafkaClient(topic.config).unread(reader_positions(topic))
     assert [(shard.since, shard.messages, shard.is_lost) for shard in found] == [(None, 0, False)] * 3, (
@@ -210,7 +211,8 @@ def test_a_broker_that_is_gone_while_messages_are_read(tmp_path: Path) -> None:
     client.close()
 
 
-def test_no_broker(tmp_path: Path) -> None:
+def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "ANSWER_SECONDS", 2.0)
     client = KafkaClient(KafkaConfig(bootstrap_servers="127.0.0.1:1", topic="t"))
     with pytest.raises(StreamFault, match=r"The topic t at 127\.0\.0\.1:1 cannot be read"):
         client.seek({})
