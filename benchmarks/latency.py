@@ -225,7 +225,8 @@ def memory() -> float:
 
 
 def run(folder: Path, given: argparse.Namespace) -> None:
-    """Prints a line each half minute, and the percentiles in the end."""
+    """Prints a line each half minute, about the oldest change of each file since the line before, and the percentiles
+    of all changes in the end."""
     remote = None if given.embedded else f"sc://127.0.0.1:{free_port()}"
     with ExitStack() as stack:
         if given.stream:
@@ -261,15 +262,17 @@ def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     writer = threading.Thread(target=_write, args=(feed, over), daemon=True)
     writer.start()
     began = told = time.monotonic()
-    number = 0
+    number = printed = 0
     while time.monotonic() - began < minutes * 60:
         done = rounds.round()
         number += bool(done.batches)
         rounds.maintained += len(done.maintained)
         if time.monotonic() - told > 30:
             told = time.monotonic()
+            oldest = [readable - feed.oldest(file) for file, readable in rounds.silver[printed:]]
+            printed = len(rounds.silver)
             print(
-                f"{told - began:5.0f} s  {feed.since} to silver {percentiles(rounds.waited())}  {_state(used, folder)}",
+                f"{told - began:5.0f} s  {feed.since} to silver {percentiles(oldest)}  {_state(used, folder)}",
                 flush=True,
             )
             list(rounds.events())
@@ -329,6 +332,7 @@ def main() -> None:
     parser.add_argument(
         "--stream", action="store_true", help="the changes come through Kafka, and count from their commit"
     )
+    parser.add_argument("--changes", type=int, default=200, help="a second, with --stream")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run(Path(place), given)

@@ -1,7 +1,7 @@
 """The feed of `benchmarks/latency.py --stream`: DMS's messages in a topic of Kafka, and a process that lands them.
 
-Each table gets 40 changes a second, evenly. A change counts from its commit until PyIceberg has loaded a snapshot of
-silver that has it. Here: the broker, the messages, the shares of landing and of silver.
+Each table gets its share of the changes, evenly. A change counts from its commit until PyIceberg has loaded a snapshot
+of silver that has it. Here: the broker, the messages, the shares of landing and of silver.
 """
 
 import argparse
@@ -31,8 +31,6 @@ from lake_assets.orchestration.lake_definitions import Lake, open_lake
 TOPIC = "bench"
 TICKS = 10
 """Ticks a second."""
-CHANGES = 4
-"""Changes of a table in a tick."""
 INTERVAL = "500ms"
 
 
@@ -43,9 +41,11 @@ class StreamFeed(Feed):
     every = 1 / TICKS
     producer: Producer
     transaction = 0
+    at_once = 4
+    """Changes of a table in a tick."""
 
     def second(self) -> None:
-        for _ in range(CHANGES):
+        for _ in range(self.at_once):
             for table in range(self.tables):
                 self.transaction += 1
                 self.number += 1
@@ -75,6 +75,8 @@ class StreamFeed(Feed):
             metadata |= {
                 "transaction-id": self.transaction,  # type: ignore[dict-item]
                 "transaction-record-id": 1,  # type: ignore[dict-item]
+                "prev-transaction-id": self.transaction - 1,  # type: ignore[dict-item]
+                "prev-transaction-record-id": 1,  # type: ignore[dict-item]
                 "commit-timestamp": now,
             }
         value = json.dumps({"data": data, "before-image": {}, "metadata": metadata})
@@ -86,7 +88,8 @@ class StreamFeed(Feed):
                 self.producer.poll(0.1)
 
     def oldest(self, file: LoggedFile) -> float:
-        return self._commits(file)[0]
+        assert file.first_commit_ts is not None
+        return file.first_commit_ts.timestamp()
 
     def waited(self, file: LoggedFile, readable: float) -> list[float]:
         return [readable - commit for commit in self._commits(file)]
@@ -129,6 +132,7 @@ def stream_lake(
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
         used = open_lake(load_lake(path), marts=(MART,))
         feed = StreamFeed(folder / "bronze", given.tables, given.keys)
+        feed.at_once = given.changes // TICKS // given.tables
         TopicStorage(f"{broker}/{TOPIC}")
         feed.producer = Producer({"bootstrap.servers": broker, "linger.ms": 5})
         command = [sys.executable, "-m", "lake_assets.cli", "--config", str(path), "stream"]
