@@ -12,7 +12,8 @@ from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined
 from lake_assets.bronze.scan.discovery import NOT_CONFIGURED, Discovery
 from lake_assets.bronze.stream.clients import Message
 from lake_assets.bronze.stream.clients.stream_client import opened_client
-from lake_assets.bronze.stream.landing import CARRIER, Fault, Landed, Landing
+from lake_assets.bronze.stream.landed_objects import CARRIER
+from lake_assets.bronze.stream.landing import Fault, Landed, Landing
 from lake_assets.config import REDACTED
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target, source_targets

@@ -1,32 +1,26 @@
 """The messages of a stream become files of its source, each message once.
 
-Here: one landing: read, sort, write, log. Not here: the readers (`clients/`), the files' text (`landed_files.py`), how
-often (`rounds/landings.py`).
+Here: one landing: read, sort, write, log. Not here: the readers (`clients/`), the files (`landed_files.py`,
+`landed_objects.py`), how often (`rounds/landings.py`).
 
 A landing is one commit of the file log, with its files and with the positions up to which it has read. The log refuses
 it if another reader has landed since. So nothing else keeps a position, any number of readers may run, and one that is
 killed leaves files that no record names.
 """
 
-import io
 import json
 import logging
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import BinaryIO, cast
 
 import msgspec
 
-from lake_assets.bronze.files.inspect import inspect_file
-from lake_assets.bronze.files.inspection import FileInspection
-from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.log.streams.stream_positions import Note, Overtaken, Read, merged
@@ -34,14 +28,17 @@ from lake_assets.bronze.log.streams.transaction_chain import Linked, Transaction
 from lake_assets.bronze.stream.change_order import built_time, linked
 from lake_assets.bronze.stream.clients import MOST_BYTES, Client, Message, Polled
 from lake_assets.bronze.stream.landed_files import Files, LandedFile, Row, packed, row_of
+from lake_assets.bronze.stream.landed_objects import (
+    LandedObject,
+    carrier_object,
+    definition_object,
+    rows_object,
+)
 from lake_assets.bronze.stream.messages import MARK, Control, Unreadable, parse
 from lake_assets.bronze.stream.table_definitions import Definition, defined, definition_of
-from lake_assets.bronze.stream.table_definitions import content as definition_content
-from lake_assets.config import LANDED, SourceConfig, TableName
+from lake_assets.bronze.stream.table_definitions import content as content_of
+from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore
-
-CARRIER = "_stream"
-"""The folder of the messages that are no row: control records, and what cannot be read."""
 
 LARGEST_MESSAGE = 32 << 20
 """Bytes. Kinesis takes at most 10 MiB; a file that needs the strict reader may not have more than 64 MiB."""
@@ -165,9 +162,11 @@ class Landing:
         definitions = [*self._definitions(_controls(polled.messages), done)]
         created = merged(self._log.created(self._name), done.created)
         with ThreadPoolExecutor(WRITES_AT_ONCE, "landing") as writers:
-            files += [writers.submit(self._written_definition, *one) for one in definitions]
+            for table, at, definition in definitions:
+                found = definition_object(table, at, content_of(definition))
+                files.append(writers.submit(found.written, self._store))
             for file in self._files.of(self._rows(polled.messages, done, rest), created):
-                files.append(writers.submit(self._stored, *self._packed(file, now)))
+                files.append(writers.submit(self._object(file, now).written, self._store))
                 rows += file.rows
         new = [file.result() for file in files]
         assert rows + done.controls + len(done.faults) == done.messages, "each message is landed once"
@@ -222,11 +221,14 @@ class Landing:
             self._files.define(table, definition)
         return found
 
-    def _written_definition(self, table: TableName, at: datetime, definition: Definition) -> NewFile:
-        """An empty file with these columns, from which silver learns them."""
-        content = definition_content(definition)
-        data = _data_file(table, FileKind.CDC, at, "parquet", "none")
-        return self._stored(data, content, inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED))
+    def _object(self, file: LandedFile, now: datetime) -> LandedObject:
+        name, at = TableName.parse(file.table), file.built or now
+        found = rows_object(name, file.kind, at, file.content(), file.first)
+        assert found.inspected.rows == file.rows, "each row is a record of the file"
+        return found
+
+    def _carrier(self, rest: list[bytes], now: datetime) -> NewFile:
+        return carrier_object(now, packed(rest)).written(self._store)
 
     def _rows(self, messages: Sequence[Message], done: Landed, rest: list[bytes]) -> Iterator[Row]:
         """The rows among the messages. Adds the others to `rest`, and what all are to `done`."""
@@ -257,27 +259,6 @@ class Landing:
             )
         found = parse(message.value, self._source.dms.before_image_settings.field_name)
         return found if isinstance(found, Control) else row_of(found, self._source, self._stream)
-
-    def _packed(self, file: LandedFile, now: datetime) -> tuple[DataFile, bytes, FileInspection]:
-        content = file.content()
-        # The time on DMS's clock, by which a reload is recognised: messages may land long after they were written.
-        built = file.built or now
-        data = _data_file(TableName.parse(file.table), file.kind, built, "csv", "gzip")
-        inspected = inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
-        assert inspected.rows == file.rows, "each row is a record of the file"
-        inspected = replace(inspected, first_commit_ts=file.first)
-        return data, content, inspected
-
-    def _carrier(self, rest: list[bytes], now: datetime) -> NewFile:
-        content = packed(rest)
-        key = f"{CARRIER}/{_name(FileKind.CDC, now)}.json.gz"
-        data = DataFile(key, "", "", FileKind.CDC, "json", "gzip", now, now.date())
-        return self._stored(data, content, FileInspection(rows=0))
-
-    def _stored(self, data: DataFile, content: bytes, inspected: FileInspection) -> NewFile:
-        obj = self._store.write(data.key, content)
-        version = self._store.version(obj)
-        return NewFile.of(obj, data, version, inspected, schema=data.schema, table=data.table)
 
 
 def _controls(messages: Sequence[Message]) -> list[tuple[datetime, Control]]:
@@ -314,21 +295,6 @@ def _quiet(read: dict[str, Read], now: datetime) -> dict[str, Read]:
     }
 
 
-def _data_file(table: TableName, kind: FileKind, at: datetime, form: str, compression: str) -> DataFile:
-    ending = f"{form}.gz" if compression == "gzip" else form
-    flushed = at if kind is FileKind.CDC else None
-    day = flushed.date() if flushed else None
-    key = f"{table.prefix}{_name(kind, at)}.{ending}"
-    return DataFile(key, table.schema, table.table, kind, form, compression, flushed, day)
-
-
-def _name(kind: FileKind, now: datetime) -> str:
-    own = secrets.token_hex(6)
-    if kind is FileKind.LOAD:
-        return f"LOAD00000001-{own}"
-    return f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}-{own}"
-
-
 def _table_of(message: Message) -> str | None:
     """The table that an unreadable message names, if that much can be read."""
     try:
@@ -346,16 +312,3 @@ def _as_json(message: Message, reason: str | None) -> bytes:
         "base64": message.value or b"",
     }
     return msgspec.json.encode(kept)
-
-
-class _InMemory:
-    """A store with one object, as far as inspecting a file needs one."""
-
-    has_free_ranges = True
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    @contextmanager
-    def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
-        yield io.BytesIO(self._content)

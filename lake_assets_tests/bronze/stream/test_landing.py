@@ -19,7 +19,8 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.streams.stream_positions import Read, parse_ranges
 from lake_assets.bronze.stream import landed_files, landing
-from lake_assets.bronze.stream.landing import CARRIER, QUIET_FOR, Landing
+from lake_assets.bronze.stream.landed_objects import CARRIER
+from lake_assets.bronze.stream.landing import QUIET_FOR, Landing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.object_store import StoreError

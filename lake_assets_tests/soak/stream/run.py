@@ -23,7 +23,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.streams.stream_positions import parse_ranges
-from lake_assets.bronze.stream.landing import CARRIER
+from lake_assets.bronze.stream.landed_objects import CARRIER
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds import stream_arrivals
 from lake_assets.rounds.arrivals import log_arrivals
