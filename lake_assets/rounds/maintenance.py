@@ -16,7 +16,8 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
-from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance
+from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance, timed
+from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import SILVER
@@ -64,6 +65,11 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
     return [read_consumption(summary(snapshot)).snapshots.get(identifier) for snapshot in newest]
 
 
+def files_of(source: str) -> str:
+    """The name under which the maintenance of a stream's files is reported."""
+    return f"files of {source}"
+
+
 class MaintenanceSchedule:
     """Which table the continuous run maintains, and when. It maintains one table at a time, between rounds and not
     after each round: the next round waits for it, and tables with equally many commits are due at the same time."""
@@ -85,12 +91,27 @@ class MaintenanceSchedule:
             target.identifier: partial(maintain_silver, runtime, marts, target, keep) for target in targets
         }
         self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
+        self._files = {
+            target.identifier: files_of(target.source)
+            for target in targets
+            if runtime.lake.sources[target.source].stream is not None
+        }
+        """By silver table behind a stream, the files of its source, which count its commits as theirs."""
+        self._maintenance |= {
+            files_of(target.source): partial(
+                timed, files_of(target.source), partial(merge_landed, runtime, target.source)
+            )
+            for target in targets
+            if target.identifier in self._files
+        }
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
+        if (files := self._files.get(identifier)) is not None:
+            self._commits[files] += commits
 
     def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
         """Called after each round. Maintains the table with the most commits, if it is due. Leaves out tables that are

@@ -40,6 +40,7 @@ from lake_assets.bronze.log.log_record import (
     to_arrow,
 )
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.bronze.log.merged_records import replace_records
 from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read, merged, refuse_overtaken
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
@@ -173,22 +174,18 @@ class FileLog:
     def newest(self, source: str) -> dict[str, LoggedFile]:
         """By key, the last record of each of the source's files."""
         with self._lock:
-            self._refresh()
-            return dict(self._view.known(source).newest)
+            return dict(self._known(source).newest)
 
     def elsewhere(self, source: str, files: Iterable[NewFile]) -> set[str]:
         """The keys of other objects that have, or may have, the content of one of these files: the files may have taken
         their place."""
         with self._lock:
-            self._refresh()
-            known = self._view.known(source)
-            return {key for file in files for key in known.elsewhere(file)}
+            return {key for file in files for key in self._known(source).elsewhere(file)}
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
         """By place of a transaction file and by stream, the records of the file's newest version."""
         with self._lock:
-            self._refresh()
-            return dict(self._view.known(source).shares)
+            return dict(self._known(source).shares)
 
     def head(self) -> int:
         """The highest offset; 0 for an empty log."""
@@ -246,20 +243,17 @@ class FileLog:
     def read(self, source: str) -> dict[str, Read]:
         """By shard of the source's stream, what the newest landing has read of it."""
         with self._lock:
-            self._refresh()
-            return dict(self._view.known(source).read)
+            return dict(self._known(source).read)
 
     def created(self, source: str) -> Created:
         """By table of the source's stream, when DMS created it."""
         with self._lock:
-            self._refresh()
-            return dict(self._view.known(source).created)
+            return dict(self._known(source).created)
 
     def transactions(self, source: str) -> Transactions:
         """What has landed of the transactions of the source's stream."""
         with self._lock:
-            self._refresh()
-            return self._view.known(source).transactions
+            return self._known(source).transactions
 
     def land(self, source: str, new: Sequence[NewFile], note: Note) -> list[LoggedFile]:
         """Logs the files of a landing, and what it has read, in one commit. Raises Overtaken if another reader has
@@ -277,11 +271,16 @@ class FileLog:
         with self._lock:
             return self._append(propose)
 
+    def merge(self, former: Sequence[LoggedFile], new: Sequence[LoggedFile]) -> None:
+        """Replaces records by those of files that have their rows: see `replace_records`."""
+        for attempt in _competing():
+            with self._lock, attempt:
+                replace_records(self._catalog.load_table(TABLE), former, new)
+
     def vanished(self, source: str) -> dict[tuple[str, str], int]:
         """By stream, the offset of the newest record of vanished files: all files before it are gone."""
         with self._lock:
-            self._refresh()
-            return dict(self._view.known(source).vanished)
+            return dict(self._known(source).vanished)
 
     def log_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
@@ -309,6 +308,10 @@ class FileLog:
 
         with self._lock:
             return self._append(propose) if files else []
+
+    def _known(self, source: str) -> Known:
+        self._refresh()
+        return self._view.known(source)
 
     def _append(self, propose: Callable[[], list[LoggedFile]]) -> list[LoggedFile]:
         if not self._ensured:

@@ -104,7 +104,7 @@ class LandedFile:
                     fields[place] = NULL if text is None else text
         for place, spelled in self._respelled:
             fields[place] = spelled(fields[place])
-        line = _line(fields)
+        line = line_of(fields)
         self._lines.append(line)
         self.size += len(line)
         if row.built is not None and (self.built is None or row.built > self.built):
@@ -125,7 +125,7 @@ class LandedFile:
     def content(self) -> bytes:
         """The file, as gzip."""
         before = [f"{LANDED.before_image_prefix}{name}" for name in self._before]
-        return packed([_line([*_LEADING, *self.columns, *before]), *self._lines])
+        return packed([line_of([*_LEADING, *self.columns, *before]), *self._lines])
 
 
 def packed(lines: list[bytes]) -> bytes:
@@ -279,7 +279,7 @@ def _without_prefix(text: str) -> str:
     return text.removeprefix("0x")
 
 
-def _line(fields: list[str]) -> bytes:
+def line_of(fields: list[str]) -> bytes:
     """A record of CSV, without its end. Python's own writer leaves a carriage return without quotes."""
     line = ",".join(fields)
     if '"' in line or "\n" in line or "\r" in line or line.count(",") >= len(fields):

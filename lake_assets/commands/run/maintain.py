@@ -19,7 +19,8 @@ from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.table_maintenance import Maintained, timed
 from lake_assets.lake import Lake
-from lake_assets.rounds.maintenance import maintain_mart, maintain_silver
+from lake_assets.rounds.maintenance import files_of, maintain_mart, maintain_silver
+from lake_assets.rounds.merged_landings import merge_landed
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_maintenance.maintain_file_log,
@@ -35,7 +36,7 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     are maintained.
 
     With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts
-    and `lake_ops`, and the files that killed readers of streams left behind.
+    and `lake_ops`, and the files of streams: small ones are merged, and those that killed readers left are removed.
     """
     chosen = [
         target
@@ -51,10 +52,11 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
             yield timed(identifier, partial(_maintain_ops, lake, step=step))
         for name, config in lake.config.sources.items():
             if config.stream is not None:
-                yield timed(f"files of {name}", partial(_remove_orphans, lake, name))
+                yield timed(files_of(name), partial(_maintain_files, lake, name))
 
 
-def _remove_orphans(lake: Lake, source: str, done: Maintained) -> None:
+def _maintain_files(lake: Lake, source: str, done: Maintained) -> None:
+    merge_landed(lake.runtime, source, done)
     logged = {record.key for record in lake.runtime.file_log.records(source)}
     done.orphans_removed = remove_orphans(lake.runtime.store(source), logged, datetime.now(UTC))
 

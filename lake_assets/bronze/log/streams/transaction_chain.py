@@ -85,8 +85,8 @@ class Transactions:
     landing; UTC. None before that one."""
     gaps: int = 0
     """How often changes were missing that no shard had."""
-    gap: tuple[Place, Place | None] | None = None
-    """The last of them: the last change that had landed, and the last one that is missing, if DMS says it."""
+    gap: tuple[Place, Place] | None = None
+    """The last of them: the last change that had landed, and the last one that is missing."""
     again: int = 0
     """How many changes DMS has sent again."""
 
@@ -118,7 +118,8 @@ class Transactions:
                 again += sum(part.first_sequence <= sequence <= main.last_sequence for sequence in landed)
                 main = main.followed_by(part)
             elif not others and searched is not None and part.since <= searched:
-                gaps, gap = gaps + 1, (main.last, part.before)
+                if part.before is not None:
+                    gaps, gap = gaps + 1, (main.last, part.before)
                 main = main.followed_by(part)
             else:
                 others.append(part)
@@ -130,10 +131,10 @@ class Transactions:
         if self.gap is None:
             return None
         (transaction, number), missing = self.gap
-        upto = "the change before the next one" if missing is None else f"change {missing[1]} of {missing[0]}"
         return (
-            f"behind change {number} of transaction {transaction}, the changes up to {upto} have not arrived, and no "
-            "shard has them: DMS has lost messages, its task was started at a later place, or its mapping was changed"
+            f"behind change {number} of transaction {transaction}, the changes up to change {missing[1]} of "
+            f"{missing[0]} have not arrived, and no shard has them: DMS has lost messages, its task was started at a "
+            "later place, or its mapping was changed"
         )
 
     def _whole(self, main: Part, others: Iterable[Part]) -> datetime:
@@ -185,7 +186,7 @@ def from_json(found: Any) -> Transactions:
         tuple(map(_part, others)),
         _time(found["whole"]),
         found["gaps"],
-        gap and (tuple(gap[0]), gap[1] and tuple(gap[1])),
+        gap and (tuple(gap[0]), tuple(gap[1])),
         found["again"],
     )
 

@@ -1,0 +1,24 @@
+"""Some records of the log are replaced by one: of files that are one file now.
+
+Here: the commit. Not here: which files (`bronze/stream/merging.py`), the log's own data files
+(`file_log_maintenance.py`).
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.table import Table
+
+from lake_assets.bronze.log.log_record import LoggedFile, to_arrow
+
+
+def replace_records(table: Table, former: Sequence[LoggedFile], new: Sequence[LoggedFile]) -> None:
+    """One commit, which fails with CommitFailedException if main has moved. A `new` record has the offset of the last
+    of those that it replaces. Raises ValueError if one of the `former` is not in the log."""
+    rows = table.scan().to_arrow()
+    gone = pc.is_in(rows["offset"], pa.array([record.offset for record in former], pa.int64()))
+    if pc.sum(gone).as_py() != len(former):
+        raise ValueError("a record that is replaced is not in the log")
+    kept = rows.filter(pc.invert(gone))
+    table.overwrite(pa.concat_tables([kept, to_arrow(new).cast(kept.schema)]).sort_by("offset"))

@@ -1,0 +1,107 @@
+"""Merges the files of a stream's landings that silver has applied.
+
+Here: what silver, the quarantine and the stream still need apart. Not here: which files fit
+(`bronze/stream/merging.py`), when (`maintenance.py`, `commands/run/maintain.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pyiceberg.table import Table
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.streams.stream_positions import parse_ranges
+from lake_assets.bronze.stream.merging import Apart, merged_files, runs
+from lake_assets.iceberg.table_io import load_table, summary
+from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.cut import ALL_FILES, may_wait
+from lake_assets.silver.table.position import LOG_OFFSET, read_position
+from lake_assets.silver.table.targets import Target, source_targets
+
+SETTLED_AFTER = timedelta(minutes=10)
+"""DMS may put a message so much later than it built it."""
+LEAST_SHARE = 10
+"""Files are merged if that removes this part of the log's records, because the log is written again."""
+
+
+def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> None:
+    """Merges files of a source with a stream, and notes in `done` how many records the log had and has. Raises
+    StoreError."""
+    config = runtime.lake.sources[source]
+    assert config.stream is not None
+    log = runtime.file_log.records(source)
+    done.files_before = done.files_after = len(log)
+    tables = _Tables(runtime, source, log)
+    may_be = sum(map(len, tables.runs(datetime.now(UTC) - SETTLED_AFTER)))
+    if may_be * LEAST_SHARE < len(log):
+        return
+    backlog = runtime.backlogs.of(source, config.stream)
+    if backlog.asked is None or backlog.lost:
+        return
+    settled = backlog.asked - timedelta(seconds=backlog.seconds) - SETTLED_AFTER
+    store = runtime.store(source)
+    merged = [one for run in tables.runs(settled) for one in merged_files(run, store)]
+    if merged:
+        former = [file for one in merged for file in one.files]
+        runtime.file_log.merge(former, [one.record for one in merged])
+        done.files_rewritten, done.files_after = len(former), len(log) - len(former) + len(merged)
+
+
+class _Tables:
+    """The source's tables, and what must stay apart of each."""
+
+    def __init__(self, runtime: LakeRuntime, source: str, log: Sequence[LoggedFile]) -> None:
+        self._runtime, self._source = runtime, source
+        self._targets = defaultdict[str, list[Target]](list)
+        for target in source_targets(source, runtime.lake.sources[source]):
+            self._targets[target.table].append(target)
+        self._files = defaultdict[str, list[LoggedFile]](list)
+        for record in log:
+            self._files[record.qualified_table].append(record)
+        self._notes = _newest_notes(log)
+
+    def runs(self, settled: datetime) -> list[list[LoggedFile]]:
+        """The files that can be one. `settled`: see `Apart`."""
+        return [
+            run for table in self._targets for run in runs(self._files[table], self._apart(table, settled))
+        ]
+
+    def _apart(self, table: str, settled: datetime) -> Apart:
+        files, runtime = self._files[table], self._runtime
+        applied, positions, contracts, alone = list[int](), set[int](), set[int](), {*self._notes}
+        for target in self._targets[table]:
+            found = load_table(runtime.catalog, target.identifier)
+            applied.append(_applied(runtime, target, found, files))
+            positions |= _positions(found)
+            contracts |= {version.from_offset for version in runtime.contracts.of(target.identifier).versions}
+            alone |= {held.key for held in runtime.quarantine.all(target.identifier)}
+        loads = [file for file in files if file.kind is FileKind.LOAD]
+        began = {at for file in loads for at in (file.first_commit_ts, file.written_at) if at is not None}
+        began |= {*runtime.file_log.created(self._source).get(table, ())}
+        return Apart(min(applied), settled, sorted(positions), sorted(contracts), sorted(began), alone)
+
+
+def _newest_notes(log: Sequence[LoggedFile]) -> set[str]:
+    """The files whose records say up to where a shard was read, as no later one does."""
+    newest: dict[str, str] = {}
+    for record in log:
+        if record.ranges is not None:
+            newest |= dict.fromkeys(parse_ranges(record.ranges), record.key)
+    return {*newest.values()}
+
+
+def _applied(runtime: LakeRuntime, target: Target, table: Table | None, files: Sequence[LoggedFile]) -> int:
+    """The offset up to which the table has all rows of its files."""
+    position, settings = read_position(table), runtime.lake.sources[target.source].consistent_cut
+    margin = ALL_FILES if settings is None else settings.margin
+    waiting = [file.offset - 1 for file in files if may_wait(file, position, margin)]
+    return min([position.log_offset, *waiting])
+
+
+def _positions(table: Table | None) -> set[int]:
+    """The positions of the snapshots that the table keeps."""
+    found = (summary(snapshot) for snapshot in table.metadata.snapshots) if table is not None else ()
+    return {int(properties[LOG_OFFSET]) for properties in found if LOG_OFFSET in properties}

@@ -1,0 +1,100 @@
+"""Silver after files of a stream were merged: late changes, rebuilds, retries. Not here: the files themselves
+(`bronze/stream/test_merging.py`)."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.stream import merging
+from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.rounds import merged_landings
+from lake_assets.rounds.maintenance import maintain_silver
+from lake_assets.rounds.merged_landings import merge_landed
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets_tests.helpers.files.dms_messages import NOON, MemoryStream, message
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.oracles.random_history import TABLE
+from lake_assets_tests.silver.test_stream_histories import loaded, stream, stream_bench
+
+__all__ = ["stream"]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def row(number: int, v: str) -> dict[str, Any]:
+    return {"v": v, "id": number, "part": "x", "n": number}
+
+
+def change(operation: str, number: int, v: str, transaction: int, at: datetime = NOON) -> bytes:
+    image: dict[str, Any] | None = {} if operation == "update" else None
+    return message(operation, row(number, v), before=image, table=TABLE, transaction=transaction, at=at)
+
+
+def merge(bench: Bench) -> Maintained:
+    done = Maintained("files of shop")
+    merge_landed(bench.lake.runtime, "shop", done)
+    return done
+
+
+def test_a_lake_whose_files_were_merged(
+    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    monkeypatch.setattr(merged_landings, "SETTLED_AFTER", timedelta(0))
+    monkeypatch.setattr(merging, "FEWEST", 2)
+    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "mysql", ["id"], also=["change_log", "history"])
+    stream.put("a", *loaded([row(n, "loaded") for n in range(1, 4)], NOON - timedelta(minutes=5)))
+    bench.apply()
+    for number in range(1, 7):
+        stream.put("a", change("update", 1 + number % 3, f"v{number}", 10 * number))
+        bench.apply()
+    assert merge(bench).files_rewritten == 0, "silver keeps a snapshot at each of them"
+    for target in bench.lake.targets:
+        maintain_silver(bench.lake.runtime, (), target, keep_commits=1)
+    before = {name: bench.rows(name) for name in ("items", "items_changes", "items_history")}
+    done = merge(bench)
+    # The newest one says up to where the shard was read, and is at the position of silver.
+    assert (done.files_rewritten, done.files_before - done.files_after) == (5, 4)
+    for target in bench.lake.targets:
+        assert rebuild(bench.lake.runtime, target, publish=False).equal, target.name
+    assert bench.apply() == {"items": [], "items_changes": [], "items_history": []}
+    assert {name: bench.rows(name) for name in before} == before
+    # Late: between two changes of a merged file. And one that supplies a part of the row.
+    stream.put("b", change("delete", 2, "v1", 15))
+    part = {"id": 3, "n": 7}
+    stream.put("b", message("update", part, before={}, table=TABLE, transaction=200))
+    bench.apply()
+    assert bench.stored_by_id("v") == {1: "v6", 2: "v4", 3: "v5"}
+    assert bench.stored_by_id("n")[3] == 7
+    # A change log quarantines a row that is not whole.
+    assert len(bench.rows("items_changes")) == len(before["items_changes"]) + 1
+    for target in bench.lake.targets:
+        assert rebuild(bench.lake.runtime, target, publish=False).equal, target.name
+
+
+def test_a_file_with_a_quarantined_row_stays(
+    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    monkeypatch.setattr(merged_landings, "SETTLED_AFTER", timedelta(0))
+    monkeypatch.setattr(merging, "FEWEST", 2)
+    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
+    bench = stream_bench(tmp_path, "mysql", ["id"], quarantine={"max_rows": 5})
+    for number in range(1, 11):
+        bad = {"n": "x"} if number == 5 else {}
+        stream.put("a", message("insert", row(number, "v") | bad, table=TABLE, transaction=number))
+        bench.look()
+    bench.apply()
+    files = bench.lake.runtime.file_log.files("shop")
+    (held,) = bench.lake.runtime.quarantine.open()
+    assert held.key == files[4].key
+    merge(bench)
+    left = bench.lake.runtime.file_log.files("shop")
+    assert [file.offset for file in left] == [4, 5, 9, 10]
+    assert left[1] == files[4]
+    # A message that is still in the stream may be a full load of before.
+    stream.put("a", *[change("insert", number, "v", number) for number in range(20, 25)])
+    assert merge(bench).files_rewritten == 0
