@@ -48,7 +48,8 @@ dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new f
 
 # Only the tests below this path, and the slowest are printed.
 TESTS ?=
-PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=50 $(TESTS)
+# With PYTHONDONTWRITEBYTECODE, as in some containers, each of a hundred processes would compile the package again.
+PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=50 $(TESTS)
 
 # Without them, the tests in a browser and those with PostgreSQL are skipped.
 TEST_PACKAGES := .venv/.packages

@@ -82,8 +82,8 @@ def test_silver_is_what_the_files_say_up_to_the_cut(spark: SparkSession, tmp_pat
         source=CUT,
     )
     bench.put(load_file(TABLE, loaded, at=NOON))
-    arrivals, waited, behind = files_of(source, random, 6 if short else 14), 0, 0
-    for number, (a, b) in enumerate(pieces(random, 0, len(arrivals), count=3 if short else 6)):
+    arrivals, waited, behind = files_of(source, random, 5 if short else 14), 0, 0
+    for number, (a, b) in enumerate(pieces(random, 0, len(arrivals), count=2 if short else 6)):
         bench.put(*arrivals[a:b])
         turn_with_a_chance_of_death(bench, random)
         applied = bench.apply()

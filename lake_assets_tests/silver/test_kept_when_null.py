@@ -135,7 +135,8 @@ def batches(story: Story, split: str) -> Sequence[Sequence[DmsFile]]:
 
 
 CASES = [(form, split) for form in FORMS for split in ("at once", "one by one", "backwards")]
-FAST = {("csv", "backwards"), ("json", "at once")}
+FAST = {("json", "at once")}
+"""And `backwards` of tables that keep the past, in `test_kept_in_the_past.py`."""
 TOLD = [pytest.param(*case, marks=[] if case in FAST else LONG) for case in CASES]
 
 
@@ -231,8 +232,15 @@ def test_the_setting_holds_for_the_files_of_its_time(spark: SparkSession, tmp_pa
     assert story.rows("content", "meta") == {1: (None, None), 2: (None, None), 3: ("b", "m")}
 
 
-@pytest.mark.parametrize("mode", ["current", "soft_delete"])
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    ("together", "mode"),
+    [
+        (True, "current"),
+        (False, "soft_delete"),
+        pytest.param(True, "soft_delete", marks=LONG),
+        pytest.param(False, "current", marks=LONG),
+    ],
+)
 def test_a_row_that_moves_while_the_load_runs(
     spark: SparkSession, tmp_path: Path, together: bool, mode: str
 ) -> None:

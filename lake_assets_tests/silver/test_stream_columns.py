@@ -76,7 +76,10 @@ def visible(row: Mapping[str, Any]) -> dict[str, Any]:
 LATER = NOON + timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("first", ["the record", "the row", "neither", "nothing before"])
+@pytest.mark.parametrize(
+    "first",
+    ["the record", "the row", "neither", pytest.param("nothing before", marks=pytest.mark.long)],
+)
 def test_a_column_that_is_added(opened: Opened, first: str) -> None:
     """Its type is that of the record, which may come after the first row that has the column."""
     shop = opened()

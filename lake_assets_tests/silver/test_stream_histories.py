@@ -87,10 +87,17 @@ RELOADS = {
         loaded(AFTER, SOON),
     ],
 }
+SELDOM = ("without a change in between", "its rows land before it")
 """Landings."""
 
 
-@pytest.mark.parametrize("landings", RELOADS.values(), ids=RELOADS)
+@pytest.mark.parametrize(
+    "landings",
+    [
+        pytest.param(landings, id=name, marks=pytest.mark.long if name in SELDOM else ())
+        for name, landings in RELOADS.items()
+    ],
+)
 def test_a_reload(stream: MemoryStream, tmp_path: Path, landings: Sequence[Sequence[bytes]]) -> None:
     """What the second load does not have is gone."""
     bench = stream_bench(tmp_path, "postgresql", ["id"])

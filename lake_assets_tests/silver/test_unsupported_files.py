@@ -88,14 +88,19 @@ def replace_content(bench: Bench, file: DmsFile, write: Write) -> None:
 @pytest.mark.parametrize(
     ("write", "what", "cure"),
     [
-        (brotli, "compressed by BROTLI, a codec that this Spark lacks", "snappy, gzip or zstd"),
+        pytest.param(
+            brotli,
+            "compressed by BROTLI, a codec that this Spark lacks",
+            "snappy, gzip or zstd",
+            marks=pytest.mark.long,
+        ),
         (lzo, "compressed by LZO, a codec that this Spark lacks", "snappy, gzip or zstd"),
         (
             split_bytes,
             "with something that this Spark lacks (Unsupported encoding: BYTE_STREAM_SPLIT",
             "leave",
         ),
-        (encrypted, "encrypted within Parquet", "SSE-KMS"),
+        pytest.param(encrypted, "encrypted within Parquet", "SSE-KMS", marks=pytest.mark.long),
         (partly_encrypted, "encrypted within Parquet", "SSE-KMS"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lake_assets.spark.settings import class_archive_options
 from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
 pytestmark = pytest.mark.spark
@@ -23,7 +24,8 @@ print(last.agg(F.count("*"), F.sum("last.id"), F.min(F.length("last.note"))).fir
 
 def test_rows_beyond_the_heap_are_sorted() -> None:
     """600 MB of texts, in a heap of 512 MB."""
-    # Without the tests' options for Java, under which rows that are kept in memory rarely fail.
-    output = output_of(run_python("-c", PROGRAM, timeout=300, env=environment(SPARK_SUBMIT_OPTS="")))
+    # Without the tests' compiler of Java, under which rows that are kept in memory rarely fail.
+    java = environment(SPARK_SUBMIT_OPTS=class_archive_options())
+    output = output_of(run_python("-c", PROGRAM, timeout=300, env=java))
     number, total = 150_000, sum(range(150_000, 300_000))
     assert f"Row(count(1)={number}, sum(last.id)={total}, min(length(last.note))=2048)" in output

@@ -312,7 +312,6 @@ def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 OWN_ASSETS = (
     "test_resources.py::test_an_own_asset_gets_the_lakes_own",
-    "test_own_assets.py::test_the_example_of_the_guide",
     "io_managers/test_table_values.py::test_a_result_without_columns",
     "io_managers/test_run_partitions.py::test_a_run_replaces_and_loads_the_rows_of_its_partitions[months]",
 )

@@ -157,7 +157,7 @@ def write(folder: Folder, dms: dict[str, Any], kind: str, rows: list[Row]) -> No
         assert folder.put(file.key, gzip.compress(content) if kind.endswith("gz") else content)
 
 
-@pytest.mark.parametrize(("share", "size"), [(20, 20), pytest.param(1, BATCH, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("share", "size"), [(40, 20), pytest.param(1, BATCH, marks=pytest.mark.long)])
 def test_what_was_written_is_read(spark: SparkSession, share: int, size: int) -> None:
     """A share of the cases, in files of so many rows."""
     seen: Counter[str] = Counter()

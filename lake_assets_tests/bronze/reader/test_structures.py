@@ -97,9 +97,8 @@ CASES = [(number, last) for number in range(len(DIALECTS)) for last in ("string"
 
 
 def told(cases: Iterable[tuple[int, str]]) -> list[Any]:
-    """Few files of the first dialect, and many of each one."""
-    few = [(*case, FEW) for case in CASES if case[0] == 0]
-    return [*few, *(pytest.param(*case, FILES, marks=pytest.mark.long) for case in cases)]
+    """Few files of the first case, and many of each one."""
+    return [(*CASES[0], FEW), *(pytest.param(*case, FILES, marks=pytest.mark.long) for case in cases)]
 
 
 @pytest.mark.parametrize(("dialect", "last", "files"), told(CASES))

@@ -141,7 +141,13 @@ def after_second_day(mode: str, old: Rows, new: Rows) -> Rows:
     return sorted([*kept.get(mode, [row for row in old if row[1] != 2]), *new])
 
 
-@pytest.mark.parametrize("mode", EACH_MODE)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        mode if mode in ("upsert", "whole files") else pytest.param(mode, marks=pytest.mark.long)
+        for mode in MODES
+    ],
+)
 def test_a_write_that_fails_shows_nothing_and_is_repeated(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

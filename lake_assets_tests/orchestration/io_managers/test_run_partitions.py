@@ -73,6 +73,7 @@ KINDS: dict[str, tuple[Any, Any, pa.DataType, Sequence[Any], str, Sequence[int],
     "a list of numbers": (NUMBERS, "c", NUMBER, [1, 2, 3], "2", [1], "identity"),
     "added": (ADDED, "c", CITY, ["a", "b"], "b", [1], "identity"),
 }
+SELDOM = ("weeks of dates", "times without a zone", "dates of Berlin", "names of variables", "added")
 
 
 def materialize(lake: Lake, assets: Any, key: str | dg.MultiPartitionKey | None, **arguments: Any) -> None:
@@ -88,7 +89,9 @@ def stored(lake: Lake, name: str) -> list[tuple[int, str]]:
     return sorted((row["id"], row["word"]) for row in rows)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind in SELDOM else kind for kind in KINDS]
+)
 def test_a_run_replaces_and_loads_the_rows_of_its_partitions(lake: Lake, kind: str) -> None:
     definition, column, arrow, values, key, inside, transform = KINDS[kind]
     name = kind.replace(" ", "_")

@@ -44,7 +44,7 @@ def test_a_turn_ends_after_the_batch_in_which_the_process_is_to_end(new_bench: C
     shop.check()
 
 
-@pytest.mark.parametrize("large", [None, "LARGE_ROWS", "LARGE_BYTES"])
+@pytest.mark.parametrize("large", [None, "LARGE_ROWS", pytest.param("LARGE_BYTES", marks=pytest.mark.long)])
 def test_few_large_batches_are_applied_at_a_time(
     new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, large: str | None
 ) -> None:
