@@ -24,6 +24,7 @@ from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
 from lake_assets_tests.helpers.processes.child import java_options
+from lake_assets_tests.helpers.processes.local_files import without_checksums
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
@@ -110,12 +111,6 @@ def _remembers(kind: Any) -> None:
     kind.__getattr__ = found
 
 
-def _without_checksums(session: Any) -> None:
-    """Hadoop writes a file of checksums beside each local file, and starts two processes more for it."""
-    files = session._jvm.org.apache.hadoop.fs.FileSystem
-    files.getLocal(session._jsc.hadoopConfiguration()).setWriteChecksum(False)
-
-
 def _connected() -> Iterator[SparkSession]:
     session = SparkSessions(lake_config(Path())).root()
     over = threading.Event()
@@ -157,7 +152,7 @@ def _embedded() -> Iterator[SparkSession]:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    _without_checksums(session)
+    without_checksums(session)
     yield session
     session.stop()
 

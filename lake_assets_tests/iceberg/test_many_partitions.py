@@ -16,11 +16,13 @@ from lake_assets.config import parse_column
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import create_table
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, small_lake
+from lake_assets_tests.helpers.processes.local_files import without_checksums
 
 conf = TINY | {"spark.driver.memory": "500m"}
 runtime = small_lake(Path(sys.argv[1]), spark={"conf": conf}).runtime
 catalog = runtime.lake.catalog.name
 with runtime.sessions.isolated() as spark:
+    without_checksums(spark)
     columns = (parse_column("at", "timestamptz"), parse_column("id", "long"))
     create_table(spark, runtime.catalog, "gold.hours", columns, ("hour(at)",))
     rows = spark.range(1000).select(F.timestamp_seconds(F.col("id") % 700 * 3600).alias("at"), "id")
