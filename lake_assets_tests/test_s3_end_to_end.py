@@ -164,7 +164,13 @@ def test_silver_equals_what_the_bucket_says(
     assert log_arrivals(lake.runtime, "shop").logged == [], "nothing is new at the second look"
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["tables in the source's bucket", "in another one"])
+@pytest.mark.parametrize(
+    "shared",
+    [
+        pytest.param(True, id="tables in the source's bucket", marks=pytest.mark.long),
+        pytest.param(False, id="in another one"),
+    ],
+)
 def test_large_csv_files_by_way_of_staged_rows(
     spark: SparkSession,
     tmp_path: Path,

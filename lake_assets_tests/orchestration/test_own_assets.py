@@ -297,7 +297,7 @@ SELECT bike_id, count(*) AS trips FROM silver_bikes.trips GROUP BY bike_id
 """
 
 
-@pytest.mark.parametrize("how", ["given", "merged"])
+@pytest.mark.parametrize("how", ["merged", pytest.param("given", marks=pytest.mark.long)])
 def test_an_io_manager_and_an_executor_of_the_user(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

@@ -56,7 +56,9 @@ def roll_back_log(shop: Bench) -> None:
     table.manage_snapshots().rollback_to_snapshot(first).commit()
 
 
-@pytest.mark.parametrize("lose", [purge_log, roll_back_log, pytest.param(drop_log, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lose", [purge_log, *(pytest.param(lose, marks=pytest.mark.long) for lose in (roll_back_log, drop_log))]
+)
 def test_a_log_that_is_lost_stops_the_table_and_is_recovered(
     new_bench: Callable[..., Bench], lose: Callable[[Bench], None]
 ) -> None:

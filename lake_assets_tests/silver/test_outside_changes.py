@@ -214,7 +214,7 @@ def test_a_position_that_another_tool_has_expired_is_found_again_by_a_rebuild(sh
     assert values(shop) == expected
 
 
-@pytest.mark.parametrize("cdc_only", [False, True])
+@pytest.mark.parametrize("cdc_only", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_rebuild_does_not_drop_the_rows_of_a_full_load_that_is_gone(
     new_bench: Callable[..., Bench], cdc_only: bool
 ) -> None:

@@ -171,7 +171,10 @@ def test_columns_that_may_differ(shop: Shop, source: sa.Engine) -> None:
     assert "The source has no table shop.sales" in check.evaluate(shop.lake.runtime).state
 
 
-@pytest.mark.parametrize("mask", [{"name": "hash", "at": None}, {"id": "hash", "name": "redact"}])
+@pytest.mark.parametrize(
+    "mask",
+    [{"id": "hash", "name": "redact"}, pytest.param({"name": "hash", "at": None}, marks=pytest.mark.long)],
+)
 def test_masked_columns_are_counted(
     spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path, mask: dict[str, str | None]
 ) -> None:

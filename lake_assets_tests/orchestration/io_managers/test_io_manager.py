@@ -167,7 +167,7 @@ def test_a_write_planned_from_an_older_table_computes_again(lake: Lake, instance
     assert stored(lake, "race") == [OLD[0], (2, 2, "mine"), (3, 3, "other"), *OLD[3:]]
 
 
-@pytest.mark.parametrize("first", ["missing", "published"])
+@pytest.mark.parametrize("first", ["published", pytest.param("missing", marks=pytest.mark.long)])
 def test_a_write_that_always_loses_gives_up_and_changes_nothing(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:

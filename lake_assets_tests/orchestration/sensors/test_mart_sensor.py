@@ -113,7 +113,13 @@ def test_changes_before_the_first_partition_are_told(shop: Shop) -> None:
     assert "2026-02-01. Partitions go from gold.start_date (2026-03-01)" in told
 
 
-@pytest.mark.parametrize("table", [{}, {"partition_by": []}], ids=["partitioned", "not partitioned"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param({}, id="partitioned"),
+        pytest.param({"partition_by": []}, id="not partitioned", marks=pytest.mark.long),
+    ],
+)
 def test_markers_are_told_and_compute_no_days(
     new_shop: Callable[..., Shop], spark: SparkSession, table: dict[str, Any]
 ) -> None:
