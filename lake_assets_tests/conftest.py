@@ -1,5 +1,6 @@
 """One Spark and one S3 server for the whole test session: starting them takes longer than most tests."""
 
+import gc
 import os
 import shutil
 import sqlite3
@@ -29,6 +30,8 @@ from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 
+# A tenth of Python's time in the tests was the search for garbage among everything that they import.
+gc.set_threshold(20_000, 10, 10)
 # Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
 

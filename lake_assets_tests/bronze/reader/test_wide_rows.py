@@ -103,7 +103,7 @@ def read(
         pytest.param("csv", csv_file, {}, marks=pytest.mark.long),
         pytest.param("csv", csv_file, {"csv_null_value": ""}, marks=pytest.mark.long),
         ("csv", csv_file, {"csv_no_sup_value": "NULL", "csv_null_value": ""}),
-        ("json", json_file, {}),
+        pytest.param("json", json_file, {}, marks=pytest.mark.long),
         ("parquet", parquet_file, {}),
     ],
 )
