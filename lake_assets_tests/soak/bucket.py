@@ -34,6 +34,9 @@ SPARK_CONF = {
     "spark.driver.memory": "1g",
     # Unlike those of the tests, these processes live long enough for the second compiler.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    # Spark writes the plan of each query as a text, for a page that nobody opens.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": 100,
 }
 """Beside what makes small batches fast."""
 

@@ -84,10 +84,10 @@ def history(seed: int, without: Collection[str] = ()) -> StreamHistory:
     random = Random(f"{seed} stream turns")
     ends = [place for place in reload_ends(sent) if place < len(sent)]
     borders = sorted(
-        {*ends, *(a for a, _ in pieces(random, len(sent), random.choice([2, 3, 4, 6]))), len(sent)}
+        {*ends, *(a for a, _ in pieces(random, len(sent), random.choice([1, 1, 2, 2]))), len(sent)}
     )
     turns = [
-        Turn([sent[a:b][x:y] for x, y in pieces(random, b - a, random.choice([1, 2, 3, 5]))])
+        Turn([sent[a:b][x:y] for x, y in pieces(random, b - a, random.choice([2, 3, 5, 7]))])
         for a, b in pairwise(borders)
     ]
     seen = {*written.seen, *features_of(drawn, written), *_features(how)}
@@ -255,7 +255,7 @@ def _turn(
     history: StreamHistory, used: Lake, random: Random, outcome: Outcome
 ) -> tuple[Lake, dict[str, TableResult]]:
     for _ in range(2):
-        if not history.plan.kills or random.random() > 0.4:
+        if not history.plan.kills or random.random() > 0.6:
             break
         try:
             with deaths.deadly(random, APPLYING) as step:
