@@ -43,12 +43,17 @@ class Backlog:
     @property
     def waiting(self) -> list[Unread]:
         """The shards that have messages which have not landed."""
-        return [shard for shard in self.shards if shard.since is not None]
+        return [shard for shard in self.shards if shard.since is not None and not shard.is_silent]
+
+    @property
+    def silent(self) -> list[Unread]:
+        """The shards that the stream does not answer for."""
+        return [shard for shard in self.shards if shard.is_silent]
 
     @property
     def is_empty(self) -> bool:
         """Whether everything has landed, for certain."""
-        return self.problem is None and not self.waiting and not self.lost
+        return self.problem is None and not (self.waiting or self.silent or self.lost)
 
     @property
     def lost(self) -> list[str]:
@@ -58,10 +63,12 @@ class Backlog:
     @property
     def seconds(self) -> float:
         """The age of the oldest message that has not landed; 0 without any."""
-        oldest = min((shard.since for shard in self.shards if shard.since is not None), default=None)
-        return (
-            0.0 if oldest is None or self.asked is None else max(0.0, (self.asked - oldest).total_seconds())
-        )
+        return max(map(self._age, self.waiting), default=0.0)
+
+    def _age(self, shard: Unread) -> float:
+        if shard.since is None or self.asked is None:
+            return 0.0
+        return max(0.0, (self.asked - shard.since).total_seconds())
 
     @property
     def seconds_left(self) -> float | None:
@@ -72,7 +79,8 @@ class Backlog:
 
     def is_late(self, limit: timedelta) -> bool:
         """Whether the user has to act: messages wait for longer than the limit, are lost, or nobody knows."""
-        return self.problem is not None or bool(self.lost) or self.seconds > limit.total_seconds()
+        unknown = self.problem is not None or bool(self.silent)
+        return unknown or bool(self.lost) or self.seconds > limit.total_seconds()
 
     @property
     def sentence(self) -> str:
@@ -81,7 +89,7 @@ class Backlog:
             return self.problem
         if self.lost:
             return f"messages of {min(self.lost)} have expired that had not landed. {EXPIRED}"
-        return "; ".join([self._waiting, *self._chain])
+        return "; ".join([*self._silence, *self._landed, *self._chain])
 
     @property
     def _chain(self) -> Iterator[str]:
@@ -91,16 +99,27 @@ class Backlog:
             yield f"{many(self.again_lately, 'change')} came again in the last minute"
 
     @property
-    def _waiting(self) -> str:
-        shards, waiting = many(len(self.shards), "shard"), self.waiting
+    def _silence(self) -> Iterator[str]:
+        if silent := self.silent:
+            oldest, shards = max(silent, key=self._age), many(len(self.shards), "shard")
+            yield (
+                f"{len(silent)} of {shards} {does(len(silent), 'do')} not answer, and nothing of {oldest.shard} has "
+                f"landed for {span(self._age(oldest))}"
+            )
+
+    @property
+    def _landed(self) -> Iterator[str]:
+        shards, waiting, silent = many(len(self.shards), "shard"), self.waiting, self.silent
         if not waiting:
-            return f"everything has landed, of {shards}"
-        text = (
-            f"{len(waiting)} of {shards} {does(len(waiting), 'have')} messages that have not landed, the oldest "
-            f"since {span(self.seconds)}"
+            yield "everything else has landed" if silent else f"everything has landed, of {shards}"
+            return
+        oldest = max(waiting, key=self._age)
+        yield (
+            f"{len(waiting)} of {shards} {does(len(waiting), 'have')} messages that have not landed, the oldest since "
+            f"{span(self.seconds)} in {oldest.shard}"
         )
-        left = self.seconds_left
-        return text if left is None else f"{text}; it expires in {span(left)}"
+        if (left := self.seconds_left) is not None:
+            yield f"it expires in {span(left)}"
 
 
 class Backlogs:

@@ -6,6 +6,7 @@ Here: the check, and its evaluation while nothing runs. Not here: asking the str
 import dagster as dg
 
 from lake_assets.bronze.stream.backlog import Backlog
+from lake_assets.bronze.stream.clients import Unread
 from lake_assets.runtime import LakeRuntime
 
 STREAM_LAG = "stream_lag"
@@ -58,16 +59,17 @@ def _metadata(found: Backlog) -> dict[str, dg.MetadataValue]:
         known["last_gap"] = dg.MetadataValue.text(gap)
     if (left := found.seconds_left) is not None:
         known["seconds_until_it_expires"] = dg.MetadataValue.float(round(left, 3))
-    rows = [
-        dg.TableRecord(
-            {
-                "shard": shard.shard,
-                "oldest message": "" if shard.since is None else f"{shard.since:%Y-%m-%d %H:%M:%S} UTC",
-                "messages": "" if shard.messages is None else f"{shard.messages:,}",
-            }
-        )
-        for shard in found.waiting
-    ]
-    if rows:
+    if rows := [_row(shard) for shard in (*found.silent, *found.waiting)]:
         known["waiting"] = dg.MetadataValue.table(rows)
     return known
+
+
+def _row(shard: Unread) -> dg.TableRecord:
+    since = "" if shard.since is None else f"{shard.since:%Y-%m-%d %H:%M:%S} UTC"
+    return dg.TableRecord(
+        {
+            "shard": shard.shard,
+            "oldest message": f"no answer; nothing has landed since {since}" if shard.is_silent else since,
+            "messages": "" if shard.messages is None else f"{shard.messages:,}",
+        }
+    )

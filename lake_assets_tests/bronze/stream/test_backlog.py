@@ -1,5 +1,6 @@
 """What a user hears of messages that have not landed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ from lake_assets.config import StreamConfig
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STREAM = StreamConfig.model_validate({"kafka": {"bootstrap_servers": "b", "topic": "t"}, "engine": "mysql"})
+
+SILENT = Unread("s0", NOW - timedelta(hours=1), is_silent=True)
 
 
 def backlog(*ages: float | None, kept: float | None = 24.0, **more: Any) -> Backlog:
@@ -28,18 +31,29 @@ def backlog(*ages: float | None, kept: float | None = 24.0, **more: Any) -> Back
         (backlog(None, None), "everything has landed, of 2 shards", False),
         (
             backlog(None, 4.0),
-            "1 of 2 shards has messages that have not landed, the oldest since 4 min; it expires in 23 h 56 min",
+            "1 of 2 shards has messages that have not landed, the oldest since 4 min in s1; it expires in 23 h 56 min",
             False,
         ),
         (
             backlog(60.0, 4.0, kept=None),
-            "2 of 2 shards have messages that have not landed, the oldest since 1 h",
+            "2 of 2 shards have messages that have not landed, the oldest since 1 h in s0",
             True,
         ),
         (
             backlog(None, transactions=Transactions(gaps=2), again_lately=1),
             "everything has landed, of 1 shard; 2 gaps in its transactions; 1 change came again in the last minute",
             False,
+        ),
+        (
+            Backlog((SILENT, Unread("s1", None), Unread("s2", NOW)), timedelta(hours=24), NOW),
+            "1 of 3 shards does not answer, and nothing of s0 has landed for 1 h; 1 of 3 shards has messages that have "
+            "not landed, the oldest since 0.0 s in s2; it expires in 1 d",
+            True,
+        ),
+        (
+            Backlog((replace(SILENT, since=NOW), Unread("s1", None)), timedelta(hours=24), NOW),
+            "1 of 2 shards does not answer, and nothing of s0 has landed for 0.0 s; everything else has landed",
+            True,
         ),
         (Backlog(problem="The topic t cannot be read."), "The topic t cannot be read.", True),
         (

@@ -21,6 +21,7 @@ from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
+from lake_assets_tests.helpers.servers.kinesalite import kinesalite_server
 from lake_assets_tests.helpers.servers.kinesis import (
     PUT_OFF,
     Refusing,
@@ -38,6 +39,12 @@ _names = count(1)
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     with kinesis_server() as address:
+        yield address
+
+
+@pytest.fixture
+def kinesalite() -> Iterator[str]:
+    with kinesalite_server() as address:
         yield address
 
 
@@ -59,6 +66,11 @@ class Stream:
 
     def create(self, shards: int) -> None:
         self.aws.create_stream(StreamName=self.name, ShardCount=shards)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it has the shards that were asked for."""
+        self.aws.get_waiter("stream_exists").wait(StreamName=self.name, WaiterConfig={"Delay": 1})
 
     def send(self, number: int) -> None:
         records = []
@@ -84,6 +96,18 @@ def stream(server: str, tmp_path: Path, open_catalog: Callable[[], Catalog]) -> 
 
 
 def test_shards_are_split_and_merged_while_two_readers_land(stream: Stream) -> None:
+    split_and_merge_while_two_readers_land(stream)
+
+
+@pytest.mark.long
+def test_another_kinesis_splits_and_merges_shards(
+    kinesalite: str, tmp_path: Path, open_catalog: Callable[[], Catalog]
+) -> None:
+    """Moto's server is patched where it closes shards; this one is not."""
+    split_and_merge_while_two_readers_land(Stream(kinesalite, tmp_path, open_catalog))
+
+
+def split_and_merge_while_two_readers_land(stream: Stream) -> None:
     random, readers = Random(1), [stream.reader(), stream.reader()]
     for step in range(24):
         stream.send(random.randint(0, 12))
@@ -91,6 +115,7 @@ def test_shards_are_split_and_merged_while_two_readers_land(stream: Stream) -> N
             split(stream.aws, stream.name, random.randrange(len(open_shards(stream.aws, stream.name))))
         if step % 6 == 5:
             merge(stream.aws, stream.name, random.randrange(len(open_shards(stream.aws, stream.name)) - 1))
+        stream.wait()
         place = random.randrange(2)
         if random.random() < 0.2:
             readers[place] = stream.reader()

@@ -1,13 +1,16 @@
 """Many shards with many messages: each is read in its turn, and the memory of a poll is bounded."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
 import pytest
 
+from lake_assets.bronze.log.streams.stream_positions import Read
 from lake_assets.bronze.stream.clients import MOST_BYTES, Polled, StreamFault
 from lake_assets.bronze.stream.clients import kinesis as kinesis_module
 from lake_assets.bronze.stream.clients.kinesis import AT_ONCE, LEAST_RECORDS, KinesisClient
@@ -93,6 +96,39 @@ def test_a_throttled_shard_stops_no_other(opened: Opened) -> None:
         counts += by_shard(client.poll(1, 1000))
     assert {*counts} == {"s1", "s2", "s4", "s5"}
     assert [shard for shard, _ in answers.requests].count("s0") == 1, "it has a second's rest, and no retry"
+
+
+def test_who_wants_all_messages_goes_on_without_a_shard_that_does_not_answer(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`sync` would wait for it for ever."""
+    monkeypatch.setattr(kinesis_module, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(kinesis_module, "THROTTLED_SECONDS", 0.05)
+    client = opened(Answers({"s0": [b"{}"], "s1": [b"{}"]}, throttled=frozenset({"s0"})))
+    assert by_shard(client.poll(0, 10)) == {"s1": 1}
+    assert not client.is_current(), "it may answer soon"
+    end = time.monotonic() + 10
+    while not client.is_current() and time.monotonic() < end:
+        client.poll(0.05, 10)
+    assert client.is_current()
+    (warning,) = caplog.records
+    assert warning.message.startswith(
+        "1770000000/s0 is not answered for, and its messages land when it is again."
+    )
+
+
+def test_what_has_not_landed_of_a_shard_that_does_not_answer(opened: Opened) -> None:
+    client = opened(Answers({"s0": [b"{}"], "s1": [b"{}"]}, throttled=frozenset({"s0"})))
+    landed = datetime.now(UTC) - timedelta(hours=1)
+    known = client.unread({"1770000000/s0": Read(None, "4", 5, at=landed)})
+    assert [(shard.shard, shard.is_silent) for shard in known] == [
+        ("1770000000/s0", True),
+        ("1770000000/s1", False),
+    ]
+    assert known[0].since == landed
+    (never, _) = client.unread({})
+    assert never.since is not None
+    assert timedelta(0) <= datetime.now(UTC) - never.since - timedelta(hours=24) < timedelta(minutes=1)
 
 
 def test_requests_for_small_answers_overlap(opened: Opened) -> None:

@@ -3,6 +3,7 @@
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
     MOST_BYTES,
+    SILENT_SECONDS,
     Client,
     Message,
     Polled,
@@ -11,4 +12,14 @@ from lake_assets.bronze.stream.clients.client import (
     Unread,
 )
 
-__all__ = ["EXPIRED", "MOST_BYTES", "Client", "Message", "Polled", "StreamFault", "StreamLost", "Unread"]
+__all__ = [
+    "EXPIRED",
+    "MOST_BYTES",
+    "SILENT_SECONDS",
+    "Client",
+    "Message",
+    "Polled",
+    "StreamFault",
+    "StreamLost",
+    "Unread",
+]

@@ -20,6 +20,9 @@ MOST_BYTES = 32 << 20
 """Bytes of the messages of one poll, about: it ends behind the answer with which it has more. A message may have ten
 megabytes, and one of a poll is in memory several times while it lands."""
 
+SILENT_SECONDS = 10.0
+"""How long a shard is asked without an answer until a reader that wants all messages of now goes on without it."""
+
 
 class StreamFault(StoreError):
     """The stream cannot be read now."""
@@ -64,6 +67,9 @@ class Unread:
     """How many, at most; None where the stream does not say it."""
     is_lost: bool = False
     """Whether messages have expired that had not landed."""
+    is_silent: bool = False
+    """Whether the stream does not answer for it now. `since` is then when a message of it landed last, or the earliest
+    time of one that it may have."""
 
 
 class Client(Protocol):
@@ -79,7 +85,8 @@ class Client(Protocol):
         ...
 
     def is_current(self) -> bool:
-        """Whether everything has been polled that the stream had at a moment since `seek`."""
+        """Whether everything has been polled that the stream had at a moment since `seek`, except for shards that have
+        not answered for SILENT_SECONDS."""
         ...
 
     def unread(self, read: Ranges) -> list[Unread]:

@@ -11,6 +11,7 @@ others, and those before that it has not asked for longest. So neither a long ba
 keeps the others waiting.
 """
 
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lake_assets.bronze.log.streams.stream_positions import Ranges, Read
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
     MOST_BYTES,
+    SILENT_SECONDS,
     Message,
     Polled,
     StreamFault,
@@ -50,6 +52,9 @@ LARGE = 4 << 20
 """Bytes of messages in an answer behind which only one request is open: an answer is in memory twice for a moment."""
 THROTTLED_SECONDS = 1.0
 """Seconds for which a shard is not asked that was asked too often."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class _Throttled(StreamFault):
@@ -113,6 +118,10 @@ class _Shard:
     is_behind: bool = True
     """Whether it had more messages than it was asked for."""
     is_current: bool = False
+    refused_since: float | None = None
+    """None after an answer."""
+    is_silent: bool = False
+    """Whether it has been refused for long."""
 
 
 class KinesisClient:
@@ -271,28 +280,55 @@ class KinesisClient:
         except _Expired:
             shard.iterator = None
             return None
-        except _Throttled:
-            shard.next_request = time.monotonic() + THROTTLED_SECONDS
+        except _Throttled as reason:
+            self._note_refused(shard, reason)
             return None
+        shard.refused_since, shard.is_silent = None, False
         shard.iterator = answer.next_shard_iterator
         shard.is_behind = answer.millis_behind_latest > 0
         return answer
 
+    def _note_refused(self, shard: _Shard, reason: StreamFault) -> None:
+        """Puts off the next request; warns once if the shard has become silent."""
+        now = time.monotonic()
+        shard.next_request = now + THROTTLED_SECONDS
+        shard.refused_since = now if shard.refused_since is None else shard.refused_since
+        if not shard.is_silent and now - shard.refused_since > SILENT_SECONDS:
+            shard.is_silent = True
+            logger.warning(
+                "%s is not answered for, and its messages land when it is again. %s",
+                self._full(shard.name),
+                reason,
+            )
+
     def is_current(self) -> bool:
         return bool(self._shards) and all(
-            shard.drained or shard.is_current for shard in self._shards.values()
+            shard.drained or shard.is_current or self._is_kept_back(shard) for shard in self._shards.values()
+        )
+
+    def _is_kept_back(self, shard: _Shard) -> bool:
+        """Whether it is silent, or a shard that is read before it."""
+        parents = (self._shards.get(parent) for parent in shard.parents)
+        return shard.is_silent or any(
+            parent is not None and not parent.drained and self._is_kept_back(parent) for parent in parents
         )
 
     def unread(self, read: Ranges) -> list[Unread]:
         self.seek(read)
-        return [
-            Unread(self._full(shard.name), self._oldest(shard))
-            for shard in self._shards.values()
-            if not shard.drained
-        ]
+        return [self._unread(shard, read) for shard in self._shards.values() if not shard.drained]
+
+    def _unread(self, shard: _Shard, read: Ranges) -> Unread:
+        name = self._full(shard.name)
+        try:
+            return Unread(name, self._oldest(shard))
+        except _Throttled:
+            landed = read[name].at if name in read else None
+            created = datetime.fromtimestamp(int(self._created), UTC)
+            since = landed or max(created, datetime.now(UTC) - self._kept_for)
+            return Unread(name, since, is_silent=True)
 
     def _oldest(self, shard: _Shard) -> datetime | None:
-        """When Kinesis got the next message of the shard; None if there is none."""
+        """When Kinesis got the next message of the shard; None if there is none. Raises _Throttled."""
         for _ in range(MOST_LOOKS):
             answer = self._answered(shard, 1)
             if answer is not None and answer.records:
@@ -300,7 +336,7 @@ class KinesisClient:
             if answer is not None and (shard.iterator is None or not answer.millis_behind_latest):
                 return None
             time.sleep(PAUSE_SECONDS)
-        raise StreamFault(f"The stream {self._config.name} does not answer for {shard.name} now.")
+        raise _Throttled(f"The stream {self._config.name} does not answer for {shard.name} now.")
 
     def kept_for(self) -> timedelta | None:
         return self._kept_for
