@@ -196,6 +196,7 @@ def test_a_range_by_hand(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_a_day_by_hand_before_all_data_widens_nothing(tmp_path: Path) -> None:
     bikes = BikeLake(tmp_path, marts=MARTS[:2])
     bikes.load("stations", at(8), [station(1, "north")])

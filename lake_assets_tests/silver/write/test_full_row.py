@@ -213,7 +213,7 @@ def test_histories_by_chance(spark: SparkSession, tmp_path: Path, seed: int) -> 
     random = Random(f"{seed} rows")
     files, rows = history(random, 60 if seed else 30)
     bench = lake(tmp_path)
-    for number, (a, b) in enumerate(pieces(random, 0, len(files), count=4 if seed else 3)):
+    for number, (a, b) in enumerate(pieces(random, 0, len(files), count=4 if seed else 2)):
         bench.put(*files[a:b])
         turn_with_a_chance_of_death(bench, random)
         bench.apply()
