@@ -28,6 +28,7 @@ pytestmark = pytest.mark.spark
 LATE = 5
 
 
+@pytest.mark.long  # in every run: `test_incremental.py`, `orchestration/sensors/test_mart_sensor.py`
 def test_a_trip_that_is_40_days_late_changes_one_partition(spark: SparkSession, tmp_path: Path) -> None:
     bikes = BikeLake(tmp_path, marts=MARTS[:2])
     bikes.load("stations", at(1), [station(1, "north"), station(2, "south")])

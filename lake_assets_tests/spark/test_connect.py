@@ -317,9 +317,11 @@ OWN_ASSETS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_own_assets_on_a_server() -> None:
-    """Some of the tests that `make test-connect` runs, in every test run."""
+    """Some of the tests that `make test-connect` runs. In every test run, silver and marts are on a server in
+    `orchestration/test_continuous_daemon.py`."""
     tests = [f"lake_assets_tests/orchestration/{test}" for test in OWN_ASSETS]
     on_a_server = environment(LAKE_TEST_SPARK="connect")
     done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, timeout=300, env=on_a_server)

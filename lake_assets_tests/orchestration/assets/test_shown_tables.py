@@ -140,6 +140,7 @@ def status(ui: Shown, mart: str, partition: str | None = None) -> tuple[str, set
     return node["ofPartition"], {cause["category"] for cause in node["causesOfPartition"]}
 
 
+@pytest.mark.long
 def test_new_code_is_shown_on_the_partitions_of_a_mart(spark: SparkSession, tmp_path: Path) -> None:
     """Dagster calls every node with partitions fresh, and has the status of each partition beside it."""
     fresh: tuple[str, set[str]] = ("FRESH", set())
