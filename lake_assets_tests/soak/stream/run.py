@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -23,10 +24,13 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.streams.stream_positions import parse_ranges
+from lake_assets.bronze.stream import merging
 from lake_assets.bronze.stream.landed_objects import CARRIER
+from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets.rounds import stream_arrivals
+from lake_assets.rounds import merged_landings, stream_arrivals
 from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.rounds.stream_arrivals import StreamArrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write.batch import TableResult
@@ -52,6 +56,7 @@ from lake_assets_tests.soak.stream.messages import ORDER, reload_ends, write
 from lake_assets_tests.soak.stream.plan import StreamPlan, stream_plan
 from lake_assets_tests.soak.writer import ITEMS, OTHER
 
+DAY = timedelta(days=1)
 LANDING: tuple[tuple[Any, str], ...] = (
     (Watched, "poll"),
     (LocalStore, "write"),
@@ -231,6 +236,7 @@ def live(history: StreamHistory, feed: Feed, folder: Path, outcome: Outcome) -> 
     with quick_clients(), patch.object(stream_arrivals, "opened_client", readers.client):
         readers.open()
         before: list[str] = []
+        notes: dict[int, str] = {}
         for number, turn in enumerate(history.turns):
             for look in turn.looks:
                 feed.put(look)
@@ -245,10 +251,35 @@ def live(history: StreamHistory, feed: Feed, folder: Path, outcome: Outcome) -> 
             used, results = _turn(history, used, random, outcome)
             there = landed(history, feed, used)
             before = compare(history, used, results, there, before, outcome, f"turn {number + 1}")
+            if random.random() < 0.4:
+                feed.calm()
+                readers.catch_up()
+                notes = _merged(history, feed, used) | notes
         feed.calm()
         readers.close()
         _end(history, feed, storage.quiet(used), before, outcome)
-        landed_once(feed, used, folder)
+        # What a merged file notes is not what the landing at its offset had noted.
+        landed_once(feed, used, folder, _notes(used) | notes)
+
+
+def _notes(used: Lake) -> dict[int, str]:
+    """By offset, what each landing has noted."""
+    records = used.runtime.file_log.records("shop")
+    return {record.offset: record.ranges for record in records if record.ranges is not None}
+
+
+def _merged(history: StreamHistory, feed: Feed, used: Lake) -> dict[int, str]:
+    """Merges the files of landings; returns the notes of before, some of which are gone."""
+    notes, done = _notes(used), Maintained("files")
+    with (
+        patch("lake_assets.runtime.opened_client", lambda *_: feed.client()),
+        patch.multiple(merged_landings, SETTLED_AFTER=-DAY, LEAST_SHARE=10**6),
+        patch.object(merging, "FEWEST", 2),
+    ):
+        merge_landed(storage.reopened(used).runtime, "shop", done)
+    if done.files_rewritten:
+        history.seen.add("files merged")
+    return notes
 
 
 def _turn(
@@ -292,11 +323,11 @@ def landed(history: StreamHistory, feed: Feed, used: Lake) -> truth.Bucket:
     return there
 
 
-def landed_once(feed: Feed, used: Lake, folder: Path) -> None:
-    """Raises Wrong unless each message is landed once: by the ranges in the log, by the rows in its files, and in the
-    quarantine."""
+def landed_once(feed: Feed, used: Lake, folder: Path, notes: Mapping[int, str]) -> None:
+    """Raises Wrong unless each message is landed once: by the ranges in the notes of all landings, by the rows in the
+    log's files, and in the quarantine."""
     log = used.runtime.file_log
-    ranges = [parse_ranges(file.ranges) for file in log.records("shop") if file.ranges is not None]
+    ranges = [found for _, note in sorted(notes.items()) if (found := parse_ranges(note))]
     for shard in sorted({shard for found in ranges for shard in found} | {*log.read("shop")}):
         own = [found[shard] for found in ranges if shard in found]
         placed = feed.placed[shard.rpartition("/")[2]]
