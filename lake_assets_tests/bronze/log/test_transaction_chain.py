@@ -4,12 +4,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from random import Random
 
 import pytest
 
+from lake_assets.bronze.log.streams import transaction_chain
 from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions, as_json, from_json
 from lake_assets_tests.helpers.files.dms_files import NOON
 
@@ -44,7 +45,17 @@ def arrivals(random: Random, changes: Sequence[Linked]) -> list[Linked]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_only_whole_transactions_are_before_the_time(seed: int) -> None:
-    random = Random(seed)
+    check(Random(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(300, 400))
+def test_more_loose_ends_than_a_note_lists(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not listed counts as missing until all shards were read to their ends, and is no gap then."""
+    monkeypatch.setattr(transaction_chain, "MOST_PARTS", 2)
+    check(Random(seed), seed, searched=NOON + timedelta(days=1))
+
+
+def check(random: Random, seed: int, searched: datetime | None = None) -> None:
     all_of = history(random, 25, whole_seconds=seed % 2 == 0)
     changes = [change for one in all_of for change in one]
     coming, landed, found, now = arrivals(random, changes), set[Linked](), Transactions(), NOON
@@ -64,6 +75,7 @@ def test_only_whole_transactions_are_before_the_time(seed: int) -> None:
             if one[0].at <= found.whole and one[0].sequence >= begun:
                 assert {*one} <= landed, f"{one} of before {found.whole}"
     assert moved, "the time never moved"
+    found = found.with_landed([], now, searched)
     assert found.gaps == 0
     assert found.others == ()
     assert found.main is not None

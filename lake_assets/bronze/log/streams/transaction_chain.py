@@ -7,15 +7,20 @@ silver waits (`silver/plan/cut.py`). Pure.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
+from functools import reduce
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 Place = tuple[int, int]
 """Of a change: its transaction, and its number in it."""
 _TICK = timedelta(microseconds=1)
+
+
+MOST_PARTS = 200
+"""Shards that lag behind each other at 10,000 transactions a second have thousands of loose ends."""
 
 
 class Linked(NamedTuple):
@@ -80,6 +85,8 @@ class Transactions:
     """Everything up to a change."""
     others: tuple[Part, ...] = ()
     """Later changes, in order. What is before each of them has not landed."""
+    unlisted: Part | None = None
+    """What else has landed behind them, as if it were one part: the log has a note of each landing."""
     whole: datetime | None = None
     """All transactions that were committed up to this time have landed whole, but for those of before the first
     landing; UTC. None before that one."""
@@ -106,24 +113,21 @@ class Transactions:
         for part in rest:
             if part.last_sequence <= main.last_sequence:
                 again += part.changes
-            elif (
-                part.first_sequence <= main.last_sequence
-                and {
-                    part.first_sequence,
-                    main.last_sequence,
-                }
-                <= landed.keys()
-            ):
+            elif _overlaps(main, part, landed):
                 # DMS began again with a change that had landed, and went on.
                 again += sum(part.first_sequence <= sequence <= main.last_sequence for sequence in landed)
                 main = main.followed_by(part)
             elif not others and searched is not None and part.since <= searched:
-                if part.before is not None:
+                if part.before is not None and _behind(self.unlisted, main) is None:
                     gaps, gap = gaps + 1, (main.last, part.before)
                 main = main.followed_by(part)
             else:
                 others.append(part)
-        return Transactions(main, tuple(others), self._whole(main, others), gaps, gap, again)
+        before = _behind(self.unlisted, main)
+        more = [*([before] if before else []), *others[MOST_PARTS:]]
+        unlisted = reduce(Part.followed_by, more) if more else None
+        whole = self._whole(main, [*others, *more])
+        return Transactions(main, tuple(others[:MOST_PARTS]), unlisted, whole, gaps, gap, again)
 
     @property
     def gap_sentence(self) -> str | None:
@@ -141,6 +145,17 @@ class Transactions:
         incomplete = min([main.latest, *(part.earliest for part in others)]) - _TICK
         known = incomplete if main.whole is None else min(main.whole, incomplete)
         return known if self.whole is None else max(known, self.whole)
+
+
+def _overlaps(main: Part, part: Part, landed: Collection[str]) -> bool:
+    """Whether both have a change. `landed`: the sequences of the landing, of which one of the two has its end."""
+    shares_sequences = part.first_sequence <= main.last_sequence
+    return shares_sequences and part.first_sequence in landed and main.last_sequence in landed
+
+
+def _behind(unlisted: Part | None, part: Part) -> Part | None:
+    """What is unlisted, if some of it is behind the part."""
+    return unlisted if unlisted is not None and unlisted.last_sequence > part.last_sequence else None
 
 
 def _parts(changes: Iterable[Linked], now: datetime) -> list[Part]:
@@ -175,27 +190,32 @@ def _linked(parts: Iterable[Part]) -> list[Part]:
 
 def as_json(transactions: Transactions) -> Any:
     """For `json.dumps`."""
-    return json.loads(json.dumps(asdict(transactions), default=datetime.isoformat))
+    return json.loads(json.dumps(astuple(transactions), default=datetime.isoformat))
 
 
 def from_json(found: Any) -> Transactions:
     """From what `as_json` made."""
-    main, others, gap = found["main"], found["others"], found["gap"]
+    main, others, unlisted, whole, gaps, gap, again = found
+    last = gap and (tuple(gap[0]), tuple(gap[1]))
     return Transactions(
-        None if main is None else _part(main),
-        tuple(map(_part, others)),
-        _time(found["whole"]),
-        found["gaps"],
-        gap and (tuple(gap[0]), tuple(gap[1])),
-        found["again"],
+        main and _part(*main),
+        tuple(_part(*part) for part in others),
+        unlisted and _part(*unlisted),
+        _time(whole),
+        gaps,
+        last,
+        again,
     )
 
 
-def _part(found: dict[str, Any]) -> Part:
-    times = {name: _time(found[name]) for name in ("earliest", "latest", "whole", "since")}
-    before = found["before"]
-    places: dict[str, Any] = {"before": before and tuple(before), "last": tuple(found["last"])}
-    return Part(**found | times | places)
+def _part(before: Any, last: Any, first_sequence: str, last_sequence: str, *others: Any) -> Part:
+    *times, changes = others
+    earliest, latest, whole, since = map(_time, times)
+    assert earliest is not None
+    assert latest is not None
+    assert since is not None
+    place = before and tuple(before)
+    return Part(place, tuple(last), first_sequence, last_sequence, earliest, latest, whole, since, changes)
 
 
 def _time(text: str | None) -> datetime | None:
