@@ -123,10 +123,13 @@ class Transactions:
                 main = main.followed_by(part)
             else:
                 others.append(part)
-        before = _behind(self.unlisted, main)
-        more = [*([before] if before else []), *others[MOST_PARTS:]]
-        unlisted = reduce(Part.followed_by, more) if more else None
-        whole = self._whole(main, [*others, *more])
+        unlisted = _behind(self.unlisted, main)
+        if unlisted is not None and not others and searched is not None and unlisted.since <= searched:
+            main, unlisted = main.followed_by(unlisted), None
+        if more := others[MOST_PARTS:]:
+            every = sorted([*more, *([unlisted] if unlisted else [])], key=attrgetter("last_sequence"))
+            unlisted = replace(reduce(Part.followed_by, every), since=now)
+        whole = self._whole(main, [*others, *([unlisted] if unlisted else [])])
         return Transactions(main, tuple(others[:MOST_PARTS]), unlisted, whole, gaps, gap, again)
 
     @property
