@@ -142,7 +142,7 @@ def _embedded() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "2g")
         # Short work on two cores, shared by two of these: a parallel collector only costs. With room for what one test
         # makes, there is less to collect.
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -Xms1g -Xmn600m -XX:MetaspaceSize=400m")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -Xms1g -Xmn600m")
         # As the sessions of a lake: otherwise PySpark asks the JVM five times more for each column.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         # What Spark keeps for its web page, which is off: descriptions of plans, and of jobs of former tests.

@@ -22,9 +22,10 @@ _OF_CHECKOUT = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH")
 def java_options() -> str:
     """For the variable SPARK_SUBMIT_OPTS, which every Spark that this machine starts reads. Most Sparks of the tests
     end before code of the second compiler has repaid its time. Without that compiler Java reserves 48 MB for compiled
-    code, which are full after a minute of tests; then it compiles nothing more."""
+    code, which are full after a minute of tests; then it compiles nothing more. By default, Java also looks through its
+    whole heap when the classes that it has loaded reach 21 MB, and some times more."""
     compiler = f"{FIRST_COMPILER} -XX:ReservedCodeCacheSize=480m"
-    return f"{CHEAP_PROCESSES} {compiler} {class_archive_options()}"
+    return f"{CHEAP_PROCESSES} {compiler} -XX:MetaspaceSize=400m {class_archive_options()}"
 
 
 def plain_environment() -> dict[str, str]:
