@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from lake_assets.commands.demo.kafka_broker import kafka_broker
@@ -24,6 +23,7 @@ from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
+from lake_assets_tests.helpers.processes.cheap_spark import remember_classes
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.processes.local_files import without_checksums
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
@@ -100,20 +100,6 @@ def spark() -> Iterator[SparkSession]:
         yield from _embedded()
 
 
-def _remembers(kind: Any) -> None:
-    """Py4J asks the JVM for a class or a static method each time it is named, which PySpark does for each column: Java
-    looks for it in three hundred jars. The answers stay the same."""
-    ask = kind.__getattr__
-
-    def found(self: Any, name: str) -> Any:
-        answer = ask(self, name)
-        if isinstance(answer, JavaClass | JavaMember | JavaPackage):
-            self.__dict__[name] = answer
-        return answer
-
-    kind.__getattr__ = found
-
-
 def _connected() -> Iterator[SparkSession]:
     session = SparkSessions(lake_config(Path())).root()
     over = threading.Event()
@@ -131,8 +117,7 @@ def _connected() -> Iterator[SparkSession]:
 
 
 def _embedded() -> Iterator[SparkSession]:
-    for kind in (JVMView, JavaClass, JavaPackage):
-        _remembers(kind)
+    remember_classes()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")

@@ -14,8 +14,9 @@ import pyarrow as pa
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets_tests.helpers.files.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, TINY, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, small_lake
 from lake_assets_tests.helpers.oracles.masks import MASKING
+from lake_assets_tests.helpers.processes.cheap_spark import write_no_checksums
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object
@@ -33,10 +34,13 @@ SPARK_CONF = {
     "spark.log.level": "OFF",
     "spark.driver.memory": "1g",
     # Unlike those of the tests, these processes live long enough for the second compiler.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-    # Spark writes the plan of each query as a text, for a page that nobody opens.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:MetaspaceSize=400m",
+    # What Spark keeps for its web page, which is off: descriptions of plans, and of jobs of former histories.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": 100,
+    "spark.sql.ui.retainedExecutions": 20,
+    "spark.ui.retainedJobs": 20,
+    "spark.ui.retainedStages": 20,
 }
 """Beside what makes small batches fast."""
 
@@ -89,6 +93,8 @@ def lake(
         spark={"conf": TINY | SPARK_CONF},
         **MASKING,
     )
+    if not SPARK:
+        write_no_checksums(used.runtime.sessions.root())
     # As the continuous run does, in every second pair of histories.
     used.runtime.branches = KeptBranches(timedelta(days=1)) if plan.seed // 2 % 2 else None
     return used

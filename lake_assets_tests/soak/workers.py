@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from lake_assets_tests.helpers.processes.cheap_spark import remember_classes
 from lake_assets_tests.soak.run import Outcome
 
 DEADLINE = 300.0
@@ -72,6 +73,7 @@ def _serve(pipe: Connection, run: Callable[[int], Outcome]) -> None:
     # Messages of Spark and Iceberg about dying processes are expected.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
+    remember_classes()
     with contextlib.suppress(EOFError):  # the parent process has ended
         while (seed := pipe.recv()) is not None:
             pipe.send(run(seed))
