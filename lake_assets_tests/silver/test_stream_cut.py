@@ -5,7 +5,7 @@ Here: the cut in silver and its tags, as in `test_consistent_cut.py`. Not here: 
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -123,7 +123,8 @@ def test_the_end_of_a_stream(
     monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
     monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
     bench.apply()
-    soon, late = datetime.now(UTC), datetime.now(UTC) + timedelta(seconds=30)
+    soon = max(file.logged_at for file in runtime.file_log.files("shop"))
+    late = soon + timedelta(seconds=30)
     second_last = bank.changes[-4][1]["commit_ts"]
     assert SourceCut.of(runtime, "shop", soon).cut.upto == second_last.replace(microsecond=0)
     assert SourceCut.of(runtime, "shop", late).cut.quiet

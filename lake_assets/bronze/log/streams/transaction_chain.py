@@ -52,13 +52,7 @@ class Part:
     """The latest commit of the transactions before that one; None without any."""
     since: datetime
     """When the first of them landed, UTC."""
-    changes: int = 1
-
-    @classmethod
-    def of(cls, change: Linked, now: datetime) -> "Part":
-        """The part of a single change."""
-        sequence, at = change.sequence, change.at
-        return cls(change.before, change.place, sequence, sequence, at, at, None, now)
+    changes: int
 
     def followed_by(self, other: "Part") -> "Part":
         """Both as one."""
@@ -162,14 +156,39 @@ def _behind(unlisted: Part | None, part: Part) -> Part | None:
 
 
 def _parts(changes: Iterable[Linked], now: datetime) -> list[Part]:
-    """The parts of one landing. `changes`: by sequence."""
-    ends: dict[Place, Part] = {}
-    for change in changes:
-        part = Part.of(change, now)
-        if change.before is not None and (before := ends.pop(change.before, None)) is not None:
-            part = before.followed_by(part)
-        ends[change.place] = part
-    return [*ends.values()]
+    """The parts of one landing. `changes`: by sequence. As if each change were a part, and followed by the next one;
+    that would take longer than all other steps of a landing."""
+    ends: dict[Place | None, _Run] = {}
+    for sequence, place, before, at in changes:
+        run = ends.pop(before, None) if before is not None else None
+        if run is None:
+            run = _Run(before, place, sequence, sequence, at, at)
+        elif run.last[0] != place[0]:
+            run.whole = run.latest if run.whole is None else max(run.whole, run.latest)
+        run.last, run.last_sequence, run.latest = place, sequence, at
+        run.earliest = min(run.earliest, at)
+        run.changes += 1
+        ends[place] = run
+    return [run.part(now) for run in ends.values()]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A part that grows: its fields are those of Part."""
+
+    before: Place | None
+    last: Place
+    first_sequence: str
+    last_sequence: str
+    earliest: datetime
+    latest: datetime
+    whole: datetime | None = None
+    changes: int = 0
+
+    def part(self, now: datetime) -> Part:
+        first, last = self.first_sequence, self.last_sequence
+        times = self.earliest, self.latest, self.whole
+        return Part(self.before, self.last, first, last, *times, now, self.changes)
 
 
 def _linked(parts: Iterable[Part]) -> list[Part]:
