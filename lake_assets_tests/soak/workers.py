@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from lake_assets_tests.helpers.processes.cheap_spark import remember_classes
+from lake_assets_tests.helpers.servers.cheap_spark import remember_classes
 from lake_assets_tests.soak.run import Outcome
 
 DEADLINE = 300.0
