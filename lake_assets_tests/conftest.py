@@ -24,8 +24,7 @@ from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
 from lake_assets_tests.helpers.processes.child import java_options
-from lake_assets_tests.helpers.processes.local_files import without_checksums
-from lake_assets_tests.helpers.servers.cheap_spark import remember_classes
+from lake_assets_tests.helpers.servers.cheap_spark import remember_classes, without_checksums
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server

@@ -16,7 +16,7 @@ from lake_assets.config import parse_column
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import create_table
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, small_lake
-from lake_assets_tests.helpers.processes.local_files import without_checksums
+from lake_assets_tests.helpers.servers.cheap_spark import without_checksums
 
 conf = TINY | {"spark.driver.memory": "500m"}
 runtime = small_lake(Path(sys.argv[1]), spark={"conf": conf}).runtime

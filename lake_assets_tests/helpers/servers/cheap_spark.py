@@ -27,7 +27,8 @@ def _remembers(kind: Any) -> None:
     kind.__getattr__ = found
 
 
-def write_no_checksums(session: Any) -> None:
-    """Hadoop writes a file of checksums beside each local file, and starts two processes more for it."""
+def without_checksums(session: Any) -> None:
+    """By default, Hadoop writes a file of checksums beside each local file, and starts two processes more for it. For
+    the whole JVM of an embedded session."""
     files = session._jvm.org.apache.hadoop.fs.FileSystem
     files.getLocal(session._jsc.hadoopConfiguration()).setWriteChecksum(False)
