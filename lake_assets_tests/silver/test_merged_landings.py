@@ -5,12 +5,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.stream import merging
+from lake_assets.config import ContinuousConfig
 from lake_assets.iceberg.table_maintenance import Maintained
-from lake_assets.rounds import merged_landings
+from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.rounds import maintenance, merged_landings
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.silver.apply.rebuild import rebuild
@@ -21,6 +24,15 @@ from lake_assets_tests.silver.test_stream_histories import loaded, stream, strea
 
 __all__ = ["stream"]
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def merged_soon(stream: MemoryStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files are enough, and nobody waits for messages that DMS puts late."""
+    monkeypatch.setattr(merged_landings, "SETTLED_AFTER", timedelta(0))
+    monkeypatch.setattr(merging, "FEWEST", 2)
+    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
 
 
 def row(number: int, v: str) -> dict[str, Any]:
@@ -38,13 +50,7 @@ def merge(bench: Bench) -> Maintained:
     return done
 
 
-def test_a_lake_whose_files_were_merged(
-    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
-) -> None:
-    monkeypatch.setattr(merged_landings, "SETTLED_AFTER", timedelta(0))
-    monkeypatch.setattr(merging, "FEWEST", 2)
-    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
-    monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
+def test_a_lake_whose_files_were_merged(stream: MemoryStream, tmp_path: Path, spark: SparkSession) -> None:
     bench = stream_bench(tmp_path, "mysql", ["id"], also=["change_log", "history"])
     stream.put("a", *loaded([row(n, "loaded") for n in range(1, 4)], NOON - timedelta(minutes=5)))
     bench.apply()
@@ -76,12 +82,8 @@ def test_a_lake_whose_files_were_merged(
 
 
 def test_a_file_with_a_quarantined_row_stays(
-    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+    stream: MemoryStream, tmp_path: Path, spark: SparkSession
 ) -> None:
-    monkeypatch.setattr(merged_landings, "SETTLED_AFTER", timedelta(0))
-    monkeypatch.setattr(merging, "FEWEST", 2)
-    monkeypatch.setattr("lake_assets.bronze.stream.backlog.ASK_SECONDS", 0)
-    monkeypatch.setattr("lake_assets.runtime.opened_client", lambda config, aws: stream.client())
     bench = stream_bench(tmp_path, "mysql", ["id"], quarantine={"max_rows": 5})
     for number in range(1, 11):
         bad = {"n": "x"} if number == 5 else {}
@@ -98,3 +100,24 @@ def test_a_file_with_a_quarantined_row_stays(
     # A message that is still in the stream may be a full load of before.
     stream.put("a", *[change("insert", number, "v", number) for number in range(20, 25)])
     assert merge(bench).files_rewritten == 0
+
+
+def test_the_continuous_run_merges_by_itself(
+    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    monkeypatch.setattr(maintenance, "APART", 1)
+    bench = stream_bench(tmp_path, "mysql", ["id"])
+    lake, settings = bench.lake, ContinuousConfig(maintain_after=3, keep_commits=2)
+    instance = dg.DagsterInstance.ephemeral()
+    rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, instance, settings=settings)
+    maintained: list[Maintained] = []
+    for number in range(1, 11):
+        stream.put("a", change("insert", number, f"v{number}", number))
+        bench.look()
+        maintained += rounds.round().maintained
+    assert [one.error for one in maintained] == [None] * len(maintained)
+    rewritten = {one.table: one.files_rewritten for one in maintained}
+    assert rewritten["files of shop"] >= 2
+    assert len(lake.runtime.file_log.files("shop")) < 8
+    assert bench.stored_by_id("v") == {number: f"v{number}" for number in range(1, 11)}
+    assert rebuild(lake.runtime, lake.targets[0], publish=False).equal
