@@ -62,7 +62,7 @@ class Maintained:
     error: Exception | None = None
 
 
-def timed(identifier: str, maintain: Callable[[Maintained], None]) -> Maintained:
+def timed(identifier: str, maintain: Callable[[Maintained], object]) -> Maintained:
     """Runs `maintain` on the table; returns what it did, with its seconds and the error that ended it."""
     start = time.perf_counter()
     done = Maintained(identifier)

@@ -23,31 +23,41 @@ from lake_assets.silver.table.targets import Target, source_targets
 
 SETTLED_AFTER = timedelta(minutes=10)
 """DMS may put a message so much later than it built it."""
+MOST_FILES = 5000
+"""At a time: in the continuous run, rounds wait for it."""
 LEAST_SHARE = 10
 """Files are merged if that removes this part of the log's records, because the log is written again."""
 
 
-def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> None:
-    """Merges files of a source with a stream, and notes in `done` how many records the log had and has. Raises
-    StoreError."""
+def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> bool:
+    """Merges files of a source with a stream, MOST_FILES about. Notes in `done` how many records the log had and has.
+    Returns whether there were any. Raises StoreError."""
     config = runtime.lake.sources[source]
     assert config.stream is not None
     log = runtime.file_log.records(source)
-    done.files_before = done.files_after = len(log)
+    done.files_before = done.files_before or len(log)
+    done.files_after = len(log)
     tables = _Tables(runtime, source, log)
     may_be = sum(map(len, tables.runs(datetime.now(UTC) - SETTLED_AFTER)))
     if may_be * LEAST_SHARE < len(log):
-        return
+        return False
     backlog = runtime.backlogs.of(source, config.stream)
-    if backlog.asked is None or backlog.lost:
-        return
+    if backlog.asked is None or backlog.lost or backlog.silent:
+        return False  # a full load of before may still be in a shard
     settled = backlog.asked - timedelta(seconds=backlog.seconds) - SETTLED_AFTER
     store = runtime.store(source)
-    merged = [one for run in tables.runs(settled) for one in merged_files(run, store)]
-    if merged:
-        former = [file for one in merged for file in one.files]
-        runtime.file_log.merge(former, [one.record for one in merged])
-        done.files_rewritten, done.files_after = len(former), len(log) - len(former) + len(merged)
+    former, new = list[LoggedFile](), list[LoggedFile]()
+    for run in tables.runs(settled):
+        for merged in merged_files(run, store):
+            former += merged.files
+            new.append(merged.record)
+        if len(former) > MOST_FILES:
+            break
+    if new:
+        runtime.file_log.merge(former, new)
+        done.files_rewritten += len(former)
+        done.files_after = len(log) - len(former) + len(new)
+    return bool(new)
 
 
 class _Tables:

@@ -111,7 +111,8 @@ class Backlog:
     def _landed(self) -> Iterator[str]:
         shards, waiting, silent = many(len(self.shards), "shard"), self.waiting, self.silent
         if not waiting:
-            yield "everything else has landed" if silent else f"everything has landed, of {shards}"
+            if len(silent) < len(self.shards):
+                yield "everything else has landed" if silent else f"everything has landed, of {shards}"
             return
         oldest = max(waiting, key=self._age)
         yield (

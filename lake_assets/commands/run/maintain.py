@@ -56,7 +56,8 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
 
 
 def _maintain_files(lake: Lake, source: str, done: Maintained) -> None:
-    merge_landed(lake.runtime, source, done)
+    while merge_landed(lake.runtime, source, done):
+        pass
     logged = {record.key for record in lake.runtime.file_log.records(source)}
     done.orphans_removed = remove_orphans(lake.runtime.store(source), logged, datetime.now(UTC))
 
