@@ -171,3 +171,19 @@ def test_a_row_that_moves_long_after_the_load(stream: MemoryStream, tmp_path: Pa
     stream.put("a", message("update", moved, before={"id": 1}, table=TABLE, transaction=2, at=at))
     bench.apply()
     assert bench.rows() == bench.as_silver(TABLE, [{"v": "same", "id": 2, "part": "one", "n": 1}])
+
+
+def test_a_late_update_of_a_row_that_has_moved_on(stream: MemoryStream, tmp_path: Path) -> None:
+    """It reaches each key to which the row has moved since, and has not all columns."""
+    bench = stream_bench(tmp_path, "mysql", ["id"])
+    stream.put("a", message("insert", rows(1, text="x")[0], table=TABLE, transaction=1))
+    for number in range(1, 5):
+        moved = message(
+            "update", {"id": number + 1}, before={"id": number}, table=TABLE, transaction=10 * number
+        )
+        stream.put("a", moved)
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, [{"v": "x", "id": 5, "part": "x", "n": 1}])
+    stream.put("b", message("update", {"id": 1, "n": 7}, before={}, table=TABLE, transaction=5))
+    bench.apply()
+    assert bench.rows() == bench.as_silver(TABLE, [{"v": "x", "id": 5, "part": "x", "n": 7}])
