@@ -56,7 +56,7 @@ TEST_PACKAGES := .venv/.packages
 $(TEST_PACKAGES): packages.py $(JARS)
 	@.venv/bin/python packages.py test && touch $@ || echo "Going on: the tests that need it are skipped." >&2
 
-test: $(TEST_PACKAGES)  ## the tests, half an hour on two cores
+test: $(TEST_PACKAGES)  ## the tests, 25 minutes on two cores
 	$(PYTEST) -m "not long"
 
 test-fast: $(JARS)  ## those that need no Spark and start no processes that take long, two minutes

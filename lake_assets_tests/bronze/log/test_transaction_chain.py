@@ -142,3 +142,29 @@ def test_commits_of_postgresql_whose_clocks_differ() -> None:
         for landing in landings:
             found = found.with_landed(landing, NOON)
         assert (found.whole, found.others) == (late, ()), landings
+
+
+def test_two_transactions_of_one_microsecond() -> None:
+    """PostgreSQL's sequence is made of the commit's time, so they have the same."""
+    first, second, third = linked((1, 1, None), (2, 1, (1, 1)), (4, 1, (3, 1)))
+    same = Linked(second.sequence, (3, 1), (2, 1), second.at)
+    for landings in ([[first, same, second, third]], [[first], [same], [second, third]]):
+        found = Transactions()
+        for landing in landings:
+            found = found.with_landed(landing, NOON)
+        assert found.main is not None
+        assert (found.main.last, found.others, found.gaps, found.again) == ((4, 1), (), 0, 0)
+
+
+def test_an_earlier_time_is_no_proof_that_a_change_had_landed() -> None:
+    """Of three transactions, the last one has the earliest commit, by microseconds; the one between lags in another
+    shard."""
+    tick = timedelta(microseconds=1)
+    first, second, lags = linked((1, 1, None), (2, 1, (1, 1)), (3, 1, (2, 1)))
+    last = Linked("0" * 15 + "1" + "9" * 19, (4, 1), (3, 1), second.at - tick)
+    more = linked((5, 1, (4, 1)), (6, 1, (5, 1)), (7, 1, (6, 1)))
+    found = Transactions().with_landed([first, second, last, *more], NOON)
+    assert found.whole is not None
+    assert found.whole < second.at
+    found = found.with_landed([lags], NOON + SECOND)
+    assert (found.whole, found.others, found.gaps, found.again) == (more[1].at, (), 0, 0)

@@ -97,9 +97,10 @@ class Transactions:
         """With the changes of one landing, whose time is `now`. `searched`: what is missing before changes that had
         landed by this time is in no shard. That is a gap."""
         given = [*changes]
-        landed = {change.sequence: change for change in given}
+        # By place: two transactions of PostgreSQL may have one microsecond, and so one sequence.
+        landed = sorted({change.place: change for change in given}.values())
         known = [*([self.main] if self.main else []), *self.others]
-        if not (parts := _linked([*known, *_parts(sorted(landed.values()), now)])):
+        if not (parts := _linked([*known, *_parts(landed, now, known)])):
             return self
         main, *rest = parts
         others, gaps, gap = list[Part](), self.gaps, self.gap
@@ -107,9 +108,9 @@ class Transactions:
         for part in rest:
             if part.last_sequence <= main.last_sequence:
                 again += part.changes
-            elif _overlaps(main, part, landed):
-                # DMS began again with a change that had landed, and went on.
-                again += sum(part.first_sequence <= sequence <= main.last_sequence for sequence in landed)
+            elif part.before is None and part.first_sequence <= main.last_sequence:
+                # A task has begun again with a change that had landed, and went on.
+                again += sum(part.first_sequence <= one.sequence <= main.last_sequence for one in landed)
                 main = main.followed_by(part)
             elif not others and searched is not None and part.since <= searched:
                 if part.before is not None and _behind(self.unlisted, main) is None:
@@ -144,23 +145,20 @@ class Transactions:
         return known if self.whole is None else max(known, self.whole)
 
 
-def _overlaps(main: Part, part: Part, landed: Collection[str]) -> bool:
-    """Whether both have a change. `landed`: the sequences of the landing, of which one of the two has its end."""
-    shares_sequences = part.first_sequence <= main.last_sequence
-    return shares_sequences and part.first_sequence in landed and main.last_sequence in landed
-
-
 def _behind(unlisted: Part | None, part: Part) -> Part | None:
     """What is unlisted, if some of it is behind the part."""
     return unlisted if unlisted is not None and unlisted.last_sequence > part.last_sequence else None
 
 
-def _parts(changes: Iterable[Linked], now: datetime) -> list[Part]:
+def _parts(changes: Iterable[Linked], now: datetime, known: Collection[Part]) -> list[Part]:
     """The parts of one landing. `changes`: by sequence. As if each change were a part, and followed by the next one;
-    that would take longer than all other steps of a landing."""
+    that would take longer than all other steps of a landing. Changes that come again end where a `known` part does, so
+    that what is new behind them follows it."""
     ends: dict[Place | None, _Run] = {}
+    stops, starts = {part.last for part in known}, {part.first_sequence for part in known}
     for sequence, place, before, at in changes:
-        run = ends.pop(before, None) if before is not None else None
+        goes_on = before is not None and before not in stops and sequence not in starts
+        run = ends.pop(before, None) if goes_on else None
         if run is None:
             run = _Run(before, place, sequence, sequence, at, at)
         elif run.last[0] != place[0]:
