@@ -96,7 +96,9 @@ class MaintenanceSchedule:
             for target in targets
             if runtime.lake.sources[target.source].stream is not None
         }
-        """By silver table behind a stream, the files of its source, which count its commits as theirs."""
+        """By silver table behind a stream, the files of its source, which count the rounds with a commit."""
+        self._changed = set[str]()
+        """The files of sources with a commit in this round."""
         self._maintenance |= {
             files_of(target.source): partial(
                 timed, files_of(target.source), partial(merge_landed, runtime, target.source)
@@ -111,12 +113,15 @@ class MaintenanceSchedule:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
         if (files := self._files.get(identifier)) is not None:
-            self._commits[files] += commits
+            self._changed.add(files)
 
     def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
         """Called after each round. Maintains the table with the most commits, if it is due. Leaves out tables that are
         `under_way`, because their batch could not be published then. Never raises: see the `error` of the result."""
         self._rounds += 1
+        for files in self._changed:
+            self._commits[files] += 1
+        self._changed.clear()
         if self._rounds < APART:
             return None
         free = [name for name in self._commits if name not in under_way]

@@ -13,13 +13,16 @@ from pyiceberg.table import Table
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.streams.stream_positions import parse_ranges
-from lake_assets.bronze.stream.merging import Apart, merged_files, runs
-from lake_assets.iceberg.table_io import load_table, summary
+from lake_assets.bronze.stream.merging import Apart, Merged, is_small, merged_files, runs
+from lake_assets.bronze.stream.orphans import replaced_keys
+from lake_assets.iceberg.table_io import load_table, summary, tables_in
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
+from lake_assets.silver.table.guard import SOURCE_TABLE
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target, source_targets
+from lake_assets.storage.object_store import ObjectStore
 
 SETTLED_AFTER = timedelta(minutes=10)
 """DMS may put a message so much later than it built it."""
@@ -32,46 +35,71 @@ LEAST_SHARE = 10
 def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> bool:
     """Merges files of a source with a stream, MOST_FILES about. Notes in `done` how many records the log had and has.
     Returns whether there were any. Raises StoreError."""
-    config = runtime.lake.sources[source]
+    config, log = runtime.lake.sources[source], runtime.file_log
     assert config.stream is not None
-    log = runtime.file_log.records(source)
-    done.files_before = done.files_before or len(log)
-    done.files_after = len(log)
-    tables = _Tables(runtime, source, log)
-    may_be = sum(map(len, tables.runs(datetime.now(UTC) - SETTLED_AFTER)))
-    if may_be * LEAST_SHARE < len(log):
+    records = log.records(source)
+    done.files_before, done.files_after = done.files_before or len(records), len(records)
+    soon = datetime.now(UTC) - SETTLED_AFTER
+    small = sum(is_small(file) and file.logged_at < soon for file in records)
+    if not small or small * LEAST_SHARE < len(records):
         return False
     backlog = runtime.backlogs.of(source, config.stream)
     if backlog.asked is None or backlog.lost or backlog.silent:
         return False  # a full load of before may still be in a shard
     settled = backlog.asked - timedelta(seconds=backlog.seconds) - SETTLED_AFTER
-    store = runtime.store(source)
-    former, new = list[LoggedFile](), list[LoggedFile]()
-    for run in tables.runs(settled):
-        for merged in merged_files(run, store):
-            former += merged.files
-            new.append(merged.record)
-        if len(former) > MOST_FILES:
-            break
-    if new:
-        runtime.file_log.merge(former, new)
+    # Read after the stream was asked: what it had no more is in the log.
+    merged = _written(_Tables(runtime, source).runs(settled), runtime.store(source))
+    # Silver may have moved meanwhile, or a table of it may be there again.
+    still = {run[0].offset: {*run} for run in _Tables(runtime, source).runs(settled)}
+    fits = [one for one in merged if any(run.issuperset(one.files) for run in still.values())]
+    former = [file for one in fits for file in one.files]
+    if former:
+        replaced_keys(runtime.store(source), [file.key for file in former], datetime.now(UTC))
+        log.merge(former, [one.record for one in fits])
         done.files_rewritten += len(former)
-        done.files_after = len(log) - len(former) + len(new)
-    return bool(new)
+        done.files_after = len(records) - len(former) + len(fits)
+    return bool(former)
+
+
+def _written(every: Sequence[list[LoggedFile]], store: ObjectStore) -> list[Merged]:
+    found, files = list[Merged](), 0
+    for run in every:
+        found += merged_files(run, store)
+        files += len(run)
+        if files > MOST_FILES:
+            break
+    return found
 
 
 class _Tables:
     """The source's tables, and what must stay apart of each."""
 
-    def __init__(self, runtime: LakeRuntime, source: str, log: Sequence[LoggedFile]) -> None:
+    def __init__(self, runtime: LakeRuntime, source: str) -> None:
         self._runtime, self._source = runtime, source
         self._targets = defaultdict[str, list[Target]](list)
         for target in source_targets(source, runtime.lake.sources[source]):
             self._targets[target.table].append(target)
+        log = runtime.file_log.records(source)
         self._files = defaultdict[str, list[LoggedFile]](list)
         for record in log:
             self._files[record.qualified_table].append(record)
-        self._notes = _newest_notes(log)
+        self._alone = _newest_notes(log) | {
+            held.key for held in runtime.quarantine.all() if held.source == source
+        }
+        self._others = self._further_tables()
+
+    def _further_tables(self) -> dict[str, list[Table]]:
+        """By `source/schema.table`, the silver tables of shapes that lake.yaml does not name any more, or not yet as
+        this process has read it."""
+        named = {target.identifier for own in self._targets.values() for target in own}
+        places = {target.namespace for own in self._targets.values() for target in own}
+        found = defaultdict[str, list[Table]](list)
+        for identifier in sorted(
+            {t for place in places for t in tables_in(self._runtime.catalog, place)} - named
+        ):
+            if (table := load_table(self._runtime.catalog, identifier)) is not None:
+                found[table.properties.get(SOURCE_TABLE, "")].append(table)
+        return found
 
     def runs(self, settled: datetime) -> list[list[LoggedFile]]:
         """The files that can be one. `settled`: see `Apart`."""
@@ -81,17 +109,18 @@ class _Tables:
 
     def _apart(self, table: str, settled: datetime) -> Apart:
         files, runtime = self._files[table], self._runtime
-        applied, positions, contracts, alone = list[int](), set[int](), set[int](), {*self._notes}
+        applied, positions, contracts = list[int](), set[int](), set[int]()
+        for other in self._others[f"{self._source}/{table}"]:
+            positions |= _positions(other)
         for target in self._targets[table]:
             found = load_table(runtime.catalog, target.identifier)
             applied.append(_applied(runtime, target, found, files))
             positions |= _positions(found)
             contracts |= {version.from_offset for version in runtime.contracts.of(target.identifier).versions}
-            alone |= {held.key for held in runtime.quarantine.all(target.identifier)}
         loads = [file for file in files if file.kind is FileKind.LOAD]
         began = {at for file in loads for at in (file.first_commit_ts, file.written_at) if at is not None}
         began |= {*runtime.file_log.created(self._source).get(table, ())}
-        return Apart(min(applied), settled, sorted(positions), sorted(contracts), sorted(began), alone)
+        return Apart(min(applied), settled, sorted(positions), sorted(contracts), sorted(began), self._alone)
 
 
 def _newest_notes(log: Sequence[LoggedFile]) -> set[str]:

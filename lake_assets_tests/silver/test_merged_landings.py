@@ -9,7 +9,9 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.stream import merging
+from lake_assets.bronze.stream.merging import Merged, merged_files
 from lake_assets.config import ContinuousConfig
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.runs.continuous_run import Continuous
@@ -17,6 +19,7 @@ from lake_assets.rounds import maintenance, merged_landings
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.storage.object_store import ObjectStore
 from lake_assets_tests.helpers.files.dms_messages import NOON, MemoryStream, message
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.random_history import TABLE
@@ -121,3 +124,36 @@ def test_the_continuous_run_merges_by_itself(
     assert len(lake.runtime.file_log.files("shop")) < 8
     assert bench.stored_by_id("v") == {number: f"v{number}" for number in range(1, 11)}
     assert rebuild(lake.runtime, lake.targets[0], publish=False).equal
+
+
+def test_positions_that_lake_yaml_does_not_show(
+    stream: MemoryStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    """Of a shape that was taken out and may come back, and of a table that moves while files are merged."""
+    bench = stream_bench(tmp_path, "mysql", ["id"], also=["change_log"])
+    for number in range(1, 4):
+        stream.put("a", change("insert", number, f"v{number}", number))
+        bench.apply()
+    before = bench.lake.runtime.file_log.head()
+    bench.edit({TABLE: {name: value for name, value in bench.tables[TABLE].items() if name != "also"}})
+    for number in range(4, 9):
+        stream.put("a", change("insert", number, f"v{number}", number))
+        bench.look()
+    bench.apply()
+    maintain_silver(bench.lake.runtime, (), bench.lake.targets[0], keep_commits=1)
+
+    with monkeypatch.context() as patched:
+
+        def moved(run: list[LoggedFile], store: ObjectStore) -> list[Merged]:
+            found = [*merged_files(run, store)]
+            patched.setattr(merged_landings, "_positions", lambda table: {run[1].offset})
+            return found
+
+        patched.setattr(merged_landings, "merged_files", moved)
+        assert merge(bench).files_rewritten == 0
+    files = {file.key for file in bench.lake.runtime.file_log.files("shop") if file.offset <= before}
+    assert merge(bench).files_rewritten == 4
+    assert files <= {file.key for file in bench.lake.runtime.file_log.files("shop")}
+    bench.edit({TABLE: {**bench.tables[TABLE], "also": ["change_log"]}})
+    bench.apply()
+    assert len(bench.rows("items_changes")) == len(bench.rows()) == 8

@@ -77,7 +77,7 @@ class Known:
         if record.ranges is not None:
             self.read |= parse_ranges(record.ranges, record.logged_at)
             self.created = merged(self.created, parse_created(record.ranges))
-            self.transactions = parse_transactions(record.ranges)
+            self.transactions = parse_transactions(record.ranges) or self.transactions
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset

@@ -155,6 +155,7 @@ class Backlogs:
     def _before_lately(self, source: str, now: datetime) -> Transactions:
         """What had landed of the transactions a minute ago."""
         for file in reversed(self._log.records(source)):
-            if file.ranges is not None and now - file.logged_at > LATELY:
-                return parse_transactions(file.ranges)
+            is_earlier = file.ranges is not None and now - file.logged_at > LATELY
+            if is_earlier and (found := parse_transactions(file.ranges or "")) is not None:
+                return found
         return Transactions()

@@ -177,7 +177,7 @@ class Landing:
         if rest or not new:
             new.append(self._carrier(rest, now))
         before = self._log.transactions(self._name)
-        searched = self._sought - GAP_AFTER if self._client.is_current() else None
+        searched = self._sought - GAP_AFTER if self._client.is_current(certainly=True) else None
         note = Note(ranges, done.created, done.changes, searched)
         done.logged = self._log.land(self._name, new, note)
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}

@@ -21,7 +21,6 @@ from lake_assets.bronze.log.streams.stream_positions import (
     Note,
     merged,
     parse_created,
-    parse_transactions,
 )
 from lake_assets.bronze.stream.landed_files import MOST_TEXT, NULL, line_of, packed
 from lake_assets.bronze.stream.landed_objects import rows_object
@@ -75,16 +74,25 @@ def runs(files: Iterable[LoggedFile], apart: Apart) -> Iterator[list[LoggedFile]
             run = run[fitting:]
 
 
+def is_small(file: LoggedFile) -> bool:
+    """Whether it is a file of rows that may become a part of another one."""
+    has_rows = file.kind is FileKind.CDC and file.format == "csv" and bool(file.columns)
+    return has_rows and file.size < MOST_BYTES and not file.retry and file.copy_of is None
+
+
 def _place(file: LoggedFile, apart: Apart) -> tuple[object, ...] | None:
     """What files that can be one have in common; None for a file that stays as it is."""
-    is_small = file.kind is FileKind.CDC and file.format == "csv" and file.size < MOST_BYTES
-    if not is_small or file.retry or file.copy_of is not None or file.key in apart.alone or not file.columns:
-        return None
-    if file.flush_time is None or file.offset > apart.applied:
+    if (
+        not is_small(file)
+        or file.flush_time is None
+        or file.key in apart.alone
+        or file.offset > apart.applied
+    ):
         return None
     if max(file.flush_time, file.logged_at) >= apart.settled:
         return None
     return (
+        file.stream,
         file.epoch,
         file.capture_date,
         file.irregular,
@@ -133,10 +141,11 @@ def _merged(files: Sequence[LoggedFile], lines: list[bytes], store: ObjectStore)
         return
     last, flushed = files[-1], max(file.flush_time for file in files if file.flush_time is not None)
     first = min((f.first_commit_ts for f in files if f.first_commit_ts is not None), default=None)
-    name = TableName(last.schema, last.table)
+    name = TableName(*last.stream)
     new = rows_object(name, FileKind.CDC, flushed, packed(lines), first).written(store)
     assert new.rows == sum(file.rows or 0 for file in files), "each row is a record of the file"
     own: dict[str, Any] = {field.name: getattr(new, field.name) for field in fields(NewFile)}
+    own |= {"table": last.table, "partitions": last.partitions}
     place: dict[str, Any] = {
         "offset": last.offset,
         "source": last.source,
@@ -184,10 +193,8 @@ def _without_images(file: LoggedFile) -> tuple[str, ...]:
 
 def _note(files: Iterable[LoggedFile]) -> str | None:
     """What the landings have noted that counts when later ones have read on."""
-    notes = [file.ranges for file in files if file.ranges is not None]
-    if not notes:
-        return None
     created: Created = {}
-    for note in notes:
-        created = merged(created, parse_created(note))
-    return Note({}, created).text(parse_transactions(notes[-1]))
+    for file in files:
+        if file.ranges is not None:
+            created = merged(created, parse_created(file.ranges))
+    return Note({}, created).text(None) if created else None

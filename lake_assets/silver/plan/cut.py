@@ -54,29 +54,37 @@ def source_cut(settings: ConsistentCut | None, files: Iterable[LoggedFile], now:
     """
     if settings is None:
         return NO_CUT
-    flushed = logged = newest = None
+    flushed = logged = None
+    notes: list[LoggedFile] = []
     written = datetime.min.replace(tzinfo=UTC)
     for file in files:
         if file.kind is FileKind.VANISHED:
             continue
-        if file.ranges is not None and (newest is None or file.offset > newest.offset):
-            newest = file
+        if file.ranges is not None:
+            notes.append(file)
         if file.flush_time is not None:
             # A flush time in the future must not move the cut there: the file was flushed before it was logged.
             at = min(file.flush_time, file.logged_at)
             flushed = max(flushed or at, at)
         written = max(written, min(file.written_at, file.logged_at))
         logged = max(logged or file.logged_at, file.logged_at)
-    delay = settings.delay if newest is None else settings.margin  # a stream has no interval
+    delay = settings.margin if notes else settings.delay  # a stream has no interval
     if logged is not None and now - logged >= 2 * delay:
         # One second is added, because a file's name may have whole seconds.
         return Cut(_floor(written + settings.margin + _SECOND, _SECOND), settings.margin, quiet=True)
-    if newest is not None:
-        whole = parse_transactions(newest.ranges or "").whole
+    if notes:
+        whole = _newest_whole(notes)
         return Cut(None if whole is None else _floor(whole, settings.every), settings.margin)
     if flushed is None:
         return Cut(None, settings.margin)
     return Cut(_floor(flushed - delay, settings.every), settings.margin)
+
+
+def _newest_whole(notes: Iterable[LoggedFile]) -> datetime | None:
+    for file in sorted(notes, key=lambda file: file.offset, reverse=True):
+        if (found := parse_transactions(file.ranges or "")) is not None:
+            return found.whole
+    return None
 
 
 def may_wait(file: LoggedFile, position: Position, margin: timedelta) -> bool:

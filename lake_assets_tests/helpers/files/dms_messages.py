@@ -128,8 +128,14 @@ class MemoryClient:
     def _parents(self, shard: str) -> tuple[str, ...]:
         return self._stream.parents.get(shard, ())
 
-    def is_current(self) -> bool:
-        return all(self._next.get(shard, 0) >= len(values) for shard, values in self._stream.shards.items())
+    def is_current(self, *, certainly: bool = False) -> bool:
+        """A throttled shard does not answer."""
+        silent = set() if certainly else self._stream.throttled
+        return all(
+            self._next.get(shard, 0) >= len(values)
+            for shard, values in self._stream.shards.items()
+            if shard not in silent
+        )
 
     def unread(self, read: Ranges) -> list[Unread]:
         self.seek(read)

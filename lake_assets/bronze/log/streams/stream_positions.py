@@ -57,13 +57,15 @@ class Note:
     searched: datetime | None = None
     """UTC. What is missing before changes that had landed by then is in no shard."""
 
-    def text(self, transactions: Transactions) -> str:
-        """As the log has it. `transactions`: what has landed of them, this landing included."""
+    def text(self, transactions: Transactions | None) -> str:
+        """As the log has it. `transactions`: what has landed of them, this landing included; None in the note of a file
+        that has the rows of several landings."""
         shards = {
             shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(self.ranges.items())
         }
         times = {table: [at.isoformat() for at in found] for table, found in sorted(self.created.items())}
-        return json.dumps({"shards": shards, "created": times, "transactions": as_json(transactions)})
+        chain = {} if transactions is None else {"transactions": as_json(transactions)}
+        return json.dumps({"shards": shards, "created": times, **chain})
 
 
 def parse_ranges(text: str, at: datetime | None = None) -> dict[str, Read]:
@@ -82,10 +84,10 @@ def parse_created(text: str) -> dict[str, list[datetime]]:
     }
 
 
-def parse_transactions(text: str) -> Transactions:
-    """What had landed of the source's transactions, by a record of the log."""
+def parse_transactions(text: str) -> Transactions | None:
+    """What had landed of the source's transactions, by a record of the log; None if it does not say it."""
     found = json.loads(text).get("transactions")
-    return Transactions() if found is None else from_json(found)
+    return None if found is None else from_json(found)
 
 
 def merged(before: Created, more: Created) -> dict[str, list[datetime]]:

@@ -84,9 +84,9 @@ class Client(Protocol):
         StreamLost."""
         ...
 
-    def is_current(self) -> bool:
-        """Whether everything has been polled that the stream had at a moment since `seek`, except for shards that have
-        not answered for SILENT_SECONDS."""
+    def is_current(self, *, certainly: bool = False) -> bool:
+        """Whether everything has been polled that the stream had at a moment since `seek`; except for shards that have
+        not answered for SILENT_SECONDS, unless `certainly`."""
         ...
 
     def unread(self, read: Ranges) -> list[Unread]:

@@ -159,7 +159,7 @@ class KafkaClient:
                 self._refuse(error)
         return found
 
-    def is_current(self) -> bool:
+    def is_current(self, *, certainly: bool = False) -> bool:
         return self._consumer is not None and len(self._at_end) == self._partitions
 
     def unread(self, read: Ranges) -> list[Unread]:
@@ -170,10 +170,15 @@ class KafkaClient:
         counts = {number: max(0, high - self._next[number]) for number, (_, high) in bounds.items()}
         lost = {number for number, (low, _) in bounds.items() if wanted.get(number, low) < low}
         since = self._oldest({number for number, count in counts.items() if count})
-        return [
-            Unread(f"{self._topic_id}/{n}", since.get(n), count if n in since else 0, n in lost)
-            for n, count in counts.items()
-        ]
+        return [self._unread(n, count, since.get(n), n in lost, read) for n, count in counts.items()]
+
+    def _unread(self, number: int, count: int, since: datetime | None, lost: bool, read: Ranges) -> Unread:
+        shard = f"{self._topic_id}/{number}"
+        if since is None and count and number not in self._at_end:
+            # Its broker has not answered.
+            last = read[shard].at if shard in read else None
+            return Unread(shard, last or datetime.now(UTC), is_lost=lost, is_silent=True)
+        return Unread(shard, since, count if since is not None else 0, lost)
 
     def _oldest(self, numbers: set[int]) -> dict[int, datetime]:
         """By partition that has messages, when the broker got the next one. The end of a partition may be marks of

@@ -301,9 +301,10 @@ class KinesisClient:
                 reason,
             )
 
-    def is_current(self) -> bool:
+    def is_current(self, *, certainly: bool = False) -> bool:
         return bool(self._shards) and all(
-            shard.drained or shard.is_current or self._is_kept_back(shard) for shard in self._shards.values()
+            shard.drained or shard.is_current or (not certainly and self._is_kept_back(shard))
+            for shard in self._shards.values()
         )
 
     def _is_kept_back(self, shard: _Shard) -> bool:
