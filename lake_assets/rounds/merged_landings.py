@@ -4,6 +4,7 @@ Here: what silver, the quarantine and the stream still need apart. Not here: whi
 (`bronze/stream/merging.py`), when (`maintenance.py`, `commands/run/maintain.py`).
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target, source_targets
 from lake_assets.storage.object_store import ObjectStore
 
+logger = logging.getLogger(__name__)
 SETTLED_AFTER = timedelta(minutes=10)
 """DMS may put a message so much later than it built it."""
 MOST_FILES = 5000
@@ -64,7 +66,10 @@ def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> bool:
 def _written(every: Sequence[list[LoggedFile]], store: ObjectStore) -> list[Merged]:
     found, files = list[Merged](), 0
     for run in every:
-        found += merged_files(run, store)
+        try:
+            found += merged_files(run, store)
+        except ValueError as error:
+            logger.warning("%s: these files stay as they are: %s", run[0].source, error)
         files += len(run)
         if files > MOST_FILES:
             break

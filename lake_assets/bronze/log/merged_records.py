@@ -18,7 +18,9 @@ def replace_records(table: Table, former: Sequence[LoggedFile], new: Sequence[Lo
     of those that it replaces. Raises ValueError if one of the `former` is not in the log."""
     rows = table.scan().to_arrow()
     gone = pc.is_in(rows["offset"], pa.array([record.offset for record in former], pa.int64()))
-    if pc.sum(gone).as_py() != len(former):
+    names = ("offset", "key", "version")
+    found = {*zip(*(rows.filter(gone)[name].to_pylist() for name in names), strict=True)}
+    if found != {(record.offset, record.key, record.version) for record in former}:
         raise ValueError("a record that is replaced is not in the log")
     kept = rows.filter(pc.invert(gone))
     table.overwrite(pa.concat_tables([kept, to_arrow(new).cast(kept.schema)]).sort_by("offset"))

@@ -162,7 +162,10 @@ def _content(file: LoggedFile, store: ObjectStore) -> bytes:
 
 def _lines(file: LoggedFile, content: bytes, width: int) -> list[bytes]:
     """The rows of a file, with so many columns."""
-    text = zlib.decompress(content, wbits=31)
+    try:
+        text = zlib.decompress(content, wbits=31)
+    except zlib.error as error:
+        raise ValueError(f"{file.path} is no gzip file ({error})") from error
     header = line_of([*(file.columns or ())]) + b"\n"
     found = [*_records(text[len(header) :])]
     if not text.startswith(header) or len(found) != file.rows:

@@ -159,3 +159,8 @@ def test_a_file_that_was_changed_is_not_merged(shop: Shop) -> None:
     for other in (replace(files[3], rows=2), replace(files[3], columns=("id", "v"))):
         with pytest.raises(ValueError, match="is not what the log says of it"):
             list(merged_files([*files[:3], other], LocalStore(shop.folder)))
+    (shop.folder / files[3].key).write_bytes(b"x")
+    with pytest.raises(ValueError, match="is no gzip file"):
+        list(merged_files(files, LocalStore(shop.folder)))
+    with pytest.raises(ValueError, match="not in the log"):
+        shop.log.merge([*files[:2], replace(files[2], version="another")], [files[2]])
