@@ -99,13 +99,10 @@ class MaintenanceSchedule:
         """By silver table behind a stream, the files of its source, which count the rounds with a commit."""
         self._changed = set[str]()
         """The files of sources with a commit in this round."""
-        self._maintenance |= {
-            files_of(target.source): partial(
-                timed, files_of(target.source), partial(merge_landed, runtime, target.source)
-            )
-            for target in targets
-            if target.identifier in self._files
-        }
+        for target in targets:
+            if (files := self._files.get(target.identifier)) is not None:
+                merge = partial(merge_landed, runtime, target.source)
+                self._maintenance[files] = partial(timed, files, merge)
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
 

@@ -52,8 +52,8 @@ def merge_landed(runtime: LakeRuntime, source: str, done: Maintained) -> bool:
     # Read after the stream was asked: what it had no more is in the log.
     merged = _written(_Tables(runtime, source).runs(settled), runtime.store(source))
     # Silver may have moved meanwhile, or a table of it may be there again.
-    still = {run[0].offset: {*run} for run in _Tables(runtime, source).runs(settled)}
-    fits = [one for one in merged if any(run.issuperset(one.files) for run in still.values())]
+    still = [{*run} for run in _Tables(runtime, source).runs(settled)]
+    fits = [one for one in merged if any(run.issuperset(one.files) for run in still)]
     former = [file for one in fits for file in one.files]
     if former:
         replaced_keys(runtime.store(source), [file.key for file in former], datetime.now(UTC))

@@ -23,7 +23,13 @@ import msgspec
 
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
-from lake_assets.bronze.log.streams.stream_positions import Note, Overtaken, Read, merged
+from lake_assets.bronze.log.streams.stream_positions import (
+    Note,
+    Overtaken,
+    Read,
+    merged,
+    parse_transactions,
+)
 from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions
 from lake_assets.bronze.stream.change_order import built_time, linked
 from lake_assets.bronze.stream.clients import MOST_BYTES, Client, Message, Polled
@@ -105,6 +111,8 @@ class Landing:
         self._read: dict[str, Read] | None = None
         self._sought = datetime.now(UTC)
         """When the reader began at its position."""
+        self._gaps = 0
+        """How many the log has."""
         self._defined: dict[str, tuple[datetime, Definition]] = {}
         """By table, the newest definition of its columns, and its time."""
 
@@ -120,6 +128,7 @@ class Landing:
         if self._read is None:
             read, self._sought = self._log.read(self._name), datetime.now(UTC)
             self._client.seek(read)
+            self._gaps = self._log.transactions(self._name).gaps
             self._read, self._defined = read, self._logged_definitions()
         try:
             polled = self._client.poll(seconds, self._stream.most_messages)
@@ -176,19 +185,19 @@ class Landing:
             self._hold(done.faults)
         if rest or not new:
             new.append(self._carrier(rest, now))
-        before = self._log.transactions(self._name)
         searched = self._sought - GAP_AFTER if self._client.is_current(certainly=True) else None
         note = Note(ranges, done.created, done.changes, searched)
         done.logged = self._log.land(self._name, new, note)
         read |= {shard: replace(one, at=now) for shard, one in ranges.items()}
-        self._look_for_gaps(before, self._log.transactions(self._name), done)
+        self._look_for_gaps(parse_transactions(done.logged[0].ranges or "{}"), done)
         return done
 
-    def _look_for_gaps(self, before: Transactions, after: Transactions, done: Landed) -> None:
+    def _look_for_gaps(self, found: Transactions | None, done: Landed) -> None:
         """Reads all shards to their ends once more if changes have been missing for long: are they gone?"""
-        if after.gaps > before.gaps:
-            done.gap = after.gap_sentence
-        if after.others and self._sought < after.others[0].since + GAP_AFTER < datetime.now(UTC):
+        assert found is not None, "each landing notes it"
+        if found.gaps > self._gaps:
+            self._gaps, done.gap = found.gaps, found.gap_sentence
+        if found.others and self._sought < found.others[0].since + GAP_AFTER < datetime.now(UTC):
             self._read = None
 
     def _definitions(

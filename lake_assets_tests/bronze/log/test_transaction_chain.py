@@ -1,7 +1,6 @@
 """The chain of a stream's transactions: what has landed whole, whatever the order of arrival. Not here: silver at a cut
 (`silver/test_stream_cut.py`)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +10,8 @@ from random import Random
 import pytest
 
 from lake_assets.bronze.log.streams import transaction_chain
-from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions, as_json, from_json
+from lake_assets.bronze.log.streams.stream_positions import Note, parse_transactions
+from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions
 from lake_assets_tests.helpers.files.dms_files import NOON
 
 SECOND = timedelta(seconds=1)
@@ -55,6 +55,13 @@ def test_more_loose_ends_than_a_note_lists(seed: int, monkeypatch: pytest.Monkey
     check(Random(seed), seed, searched=NOON + timedelta(days=1))
 
 
+def read_again(found: Transactions) -> Transactions:
+    """As a process finds it in the log."""
+    again = parse_transactions(Note({}).text(found))
+    assert again is not None
+    return again
+
+
 def check(random: Random, seed: int, searched: datetime | None = None) -> None:
     all_of = history(random, 25, whole_seconds=seed % 2 == 0)
     changes = [change for one in all_of for change in one]
@@ -65,7 +72,7 @@ def check(random: Random, seed: int, searched: datetime | None = None) -> None:
         part, coming = coming[:number], coming[number:]
         now += SECOND
         landed |= {*part}
-        before, found = found, from_json(json.loads(json.dumps(as_json(found.with_landed(part, now)))))
+        before, found = found, read_again(found.with_landed(part, now))
         assert found.whole is not None
         assert before.whole is None or found.whole >= before.whole
         moved += before.whole is not None and found.whole > before.whole

@@ -29,6 +29,7 @@ def _remembers(kind: Any) -> None:
 
 def without_checksums(session: Any) -> None:
     """By default, Hadoop writes a file of checksums beside each local file, and starts two processes more for it. For
-    the whole JVM of an embedded session."""
+    the whole JVM of an embedded session, and through it, because it is a switch of the file system and no setting; only
+    a test may reach into the JVM, which a Spark elsewhere does not offer."""
     files = session._jvm.org.apache.hadoop.fs.FileSystem
     files.getLocal(session._jsc.hadoopConfiguration()).setWriteChecksum(False)

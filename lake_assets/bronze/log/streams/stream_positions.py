@@ -7,11 +7,15 @@ transactions (`transaction_chain.py`). Pure.
 import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 
-from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions, as_json, from_json
+from lake_assets.bronze.log.streams.transaction_chain import Linked, Transactions, from_json
+
+_loaded = lru_cache(maxsize=1)(json.loads)
+"""The note of a record, of which all parts are read one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +67,16 @@ class Note:
         shards = {
             shard: [r.after, r.through, r.messages, r.drained] for shard, r in sorted(self.ranges.items())
         }
-        times = {table: [at.isoformat() for at in found] for table, found in sorted(self.created.items())}
-        chain = {} if transactions is None else {"transactions": as_json(transactions)}
-        return json.dumps({"shards": shards, "created": times, **chain})
+        chain = {} if transactions is None else {"transactions": astuple(transactions)}
+        said = {"shards": shards, "created": dict(sorted(self.created.items())), **chain}
+        return json.dumps(said, default=datetime.isoformat)
 
 
 def parse_ranges(text: str, at: datetime | None = None) -> dict[str, Read]:
     """The ranges of a record of the log, which was logged at that time."""
     return {
         shard: Read(after, through, messages, drained, at)
-        for shard, (after, through, messages, drained) in json.loads(text)["shards"].items()
+        for shard, (after, through, messages, drained) in _loaded(text)["shards"].items()
     }
 
 
@@ -80,13 +84,13 @@ def parse_created(text: str) -> dict[str, list[datetime]]:
     """The tables that a record of the log reports as created."""
     return {
         table: [datetime.fromisoformat(at) for at in found]
-        for table, found in json.loads(text)["created"].items()
+        for table, found in _loaded(text)["created"].items()
     }
 
 
 def parse_transactions(text: str) -> Transactions | None:
     """What had landed of the source's transactions, by a record of the log; None if it does not say it."""
-    found = json.loads(text).get("transactions")
+    found = _loaded(text).get("transactions")
     return None if found is None else from_json(found)
 
 

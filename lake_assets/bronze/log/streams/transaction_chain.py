@@ -6,9 +6,8 @@ when the next one has landed and nothing is missing before it. Here: the chain, 
 silver waits (`silver/plan/cut.py`). Pure.
 """
 
-import json
-from collections.abc import Collection, Iterable
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import attrgetter
@@ -17,8 +16,6 @@ from typing import Any, NamedTuple
 Place = tuple[int, int]
 """Of a change: its transaction, and its number in it."""
 _TICK = timedelta(microseconds=1)
-
-
 MOST_PARTS = 200
 """Shards that lag behind each other at 10,000 transactions a second have thousands of loose ends."""
 
@@ -53,6 +50,23 @@ class Part:
     since: datetime
     """When the first of them landed, UTC."""
     changes: int
+
+    @classmethod
+    def of(cls, changes: Sequence[Linked], now: datetime) -> "Part":
+        """The part of these changes, each of which is before the next one."""
+        first, last = changes[0], changes[-1]
+        ended = [change.at for change in changes if change.place[0] != last.place[0]]
+        return cls(
+            before=first.before,
+            last=last.place,
+            first_sequence=first.sequence,
+            last_sequence=last.sequence,
+            earliest=min(change.at for change in changes),
+            latest=last.at,
+            whole=max(ended, default=None),
+            since=now,
+            changes=len(changes),
+        )
 
     def followed_by(self, other: "Part") -> "Part":
         """Both as one."""
@@ -151,42 +165,17 @@ def _behind(unlisted: Part | None, part: Part) -> Part | None:
 
 
 def _parts(changes: Iterable[Linked], now: datetime, known: Collection[Part]) -> list[Part]:
-    """The parts of one landing. `changes`: by sequence. As if each change were a part, and followed by the next one;
-    that would take longer than all other steps of a landing. Changes that come again end where a `known` part does, so
-    that what is new behind them follows it."""
-    ends: dict[Place | None, _Run] = {}
+    """The parts of one landing. `changes`: by sequence. Changes that come again end where a `known` part does, so that
+    what is new behind them follows it."""
+    ends: dict[Place, list[Linked]] = {}
     stops, starts = {part.last for part in known}, {part.first_sequence for part in known}
-    for sequence, place, before, at in changes:
-        goes_on = before is not None and before not in stops and sequence not in starts
-        run = ends.pop(before, None) if goes_on else None
-        if run is None:
-            run = _Run(before, place, sequence, sequence, at, at)
-        elif run.last[0] != place[0]:
-            run.whole = run.latest if run.whole is None else max(run.whole, run.latest)
-        run.last, run.last_sequence, run.latest = place, sequence, at
-        run.earliest = min(run.earliest, at)
-        run.changes += 1
-        ends[place] = run
-    return [run.part(now) for run in ends.values()]
-
-
-@dataclass(slots=True)
-class _Run:
-    """A part that grows: its fields are those of Part."""
-
-    before: Place | None
-    last: Place
-    first_sequence: str
-    last_sequence: str
-    earliest: datetime
-    latest: datetime
-    whole: datetime | None = None
-    changes: int = 0
-
-    def part(self, now: datetime) -> Part:
-        first, last = self.first_sequence, self.last_sequence
-        times = self.earliest, self.latest, self.whole
-        return Part(self.before, self.last, first, last, *times, now, self.changes)
+    for change in changes:
+        before, run = change.before, list[Linked]()
+        if before is not None and before not in stops and change.sequence not in starts:
+            run = ends.pop(before, run)
+        run.append(change)
+        ends[change.place] = run
+    return [Part.of(run, now) for run in ends.values()]
 
 
 def _linked(parts: Iterable[Part]) -> list[Part]:
@@ -208,13 +197,8 @@ def _linked(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
-def as_json(transactions: Transactions) -> Any:
-    """For `json.dumps`."""
-    return json.loads(json.dumps(astuple(transactions), default=datetime.isoformat))
-
-
 def from_json(found: Any) -> Transactions:
-    """From what `as_json` made."""
+    """From the JSON of its fields' values, in order."""
     main, others, unlisted, whole, gaps, gap, again = found
     last = gap and (tuple(gap[0]), tuple(gap[1]))
     return Transactions(
