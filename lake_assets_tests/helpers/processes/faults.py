@@ -2,7 +2,7 @@
 
 Here: the table of those points, and arming one of them; a branch that is dropped meanwhile. Not here: the checks after
 each (`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
-(`test_killed_maintenance.py`), or of a landing (`bronze/stream/test_landing.py`).
+(`test_killed_maintenance.py`), or of a landing (`bronze/stream/test_landed_positions.py`).
 """
 
 import functools
@@ -27,7 +27,7 @@ class Step(StrEnum):
     LISTING = "during the scan"
     LOGGING = "before the log's append; after it"
     LANDING = "during a landing, before the log's append; after it"
-    """Its points are in `bronze/stream/test_landing.py` and `soak/stream`: only a reader of a stream passes them."""
+    """Its points are in `bronze/stream/test_landed_positions.py` and `soak/stream`: only a reader passes them."""
     WRITING = "while reading or writing to the branch"
     ALTERING = "before columns are added; after it"
     QUARANTINED = "after rows were quarantined, before the publish"
