@@ -34,6 +34,7 @@ from lake_assets.spark.internals.pyspark_private import (
     given_settings,
     has_jvm,
     import_pyspark,
+    running,
     settle,
     start_jvm,
 )
@@ -232,7 +233,7 @@ class SparkSessions:
                 check_java()
                 with _opened(self._spark_log) as log:
                     _launch_jvm(conf, log)
-            return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
+            return _new(running() or SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         remote = lake.spark.remote

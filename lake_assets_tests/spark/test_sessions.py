@@ -13,7 +13,7 @@ from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.lakes.command_lake import command_lake
-from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, TINY, lake_config
 from lake_assets_tests.helpers.processes.child import PATIENCE, output_of, run_python
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
@@ -28,6 +28,22 @@ def test_a_session_is_lent_to_one_at_a_time_and_not_after_a_failure(tmp_path: Pa
     assert {id(session) for session in lent} == {id(first), id(second)}
     with sessions.isolated() as third:
         assert third not in lent
+
+
+@pytest.mark.skipif(bool(SPARK), reason="a session on a Connect server is never one of others")
+def test_a_session_of_others_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
+    """A notebook may have a Spark of its own when it opens a lake."""
+    lake = lake_config(
+        tmp_path,
+        spark={"conf": TINY | {"spark.sql.maxPlanStringLength": 100, "spark.sql.shuffle.partitions": 7}},
+    )
+    catalog = f"spark.sql.catalog.{lake.catalog.name}.uri"
+    names = ("spark.sql.maxPlanStringLength", "spark.sql.shuffle.partitions", catalog)
+    before = {name: spark.conf.get(name, None) for name in names}
+    root = SparkSessions(lake).root()
+    assert [root.conf.get(name) for name in names[:2]] == ["100", "7"]
+    assert root.conf.get(catalog)
+    assert {name: spark.conf.get(name, None) for name in names} == before
 
 
 @pytest.mark.usefixtures("spark")

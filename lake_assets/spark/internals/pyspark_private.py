@@ -38,6 +38,18 @@ def has_jvm() -> bool:
         return SparkSession.getActiveSession() is not None
 
 
+def running() -> Any:
+    """The first embedded session of this process, or None. The public way, `getOrCreate`, would change its settings,
+    although it may be of others."""
+    from pyspark.sql import SparkSession
+
+    try:
+        session: Any = SparkSession._instantiatedSession
+        return None if session is None or session._sc._jsc is None else session
+    except AttributeError:
+        return SparkSession.getActiveSession()
+
+
 def start_jvm(stderr: IO[bytes] | None = None) -> None:
     """Starts the JVM of this process, with PYSPARK_SUBMIT_ARGS. `stderr`: where its messages go, for its whole life; by
     default to this process's standard error."""
