@@ -42,7 +42,8 @@ def checked_files(
     """The checked files, whose operations, times and sequences are all usable, and the staged rows of the CSV files.
     None if Spark has to check one of the files. `staging`: where the rows of CSV files may be; None: nowhere. Raises
     TableStopped when a file's columns do not fit the contract."""
-    key = table.key_types if with_changes else None
+    # Only a look at all of its values shows whether an update lacks columns of kept_when_null.
+    key = table.key_types if with_changes and not table.kept_when_null else None
 
     def check(file: LoggedFile) -> CheckedFiles | None:
         layout, types, then = parquet_layout(name, file, table, dms)

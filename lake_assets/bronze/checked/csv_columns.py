@@ -36,11 +36,9 @@ or a scale."""
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
-    """Whether the file is a regular CSV file that Arrow can split, and none of its texts has a special meaning."""
+    """Whether the file is a regular CSV file that Arrow can split."""
     dialect = CsvDialect.of(dms)
-    is_simple = (
-        dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
-    )
+    is_simple = dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1
     # A column that is also a before image would have two types.
     has_one_type = _image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
     is_plain = table.mode is not Mode.FULL_ROW and has_one_type
@@ -87,6 +85,8 @@ def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings)
             continue
         if name in filled and columns[name].null_count:
             raise Unusable
+        if dms.csv_no_sup_value is not None and _any(pc.equal(columns[name], dms.csv_no_sup_value)):
+            raise Unusable  # a partial row
         columns[name] = _plain(columns[name], kind)
     return pa.table(columns)
 

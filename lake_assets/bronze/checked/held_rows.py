@@ -100,6 +100,7 @@ def held_files(
             raise Unusable
         images = pa.concat_tables(found)
         _refuse_nulls(images, known.changes, table)
+        _refuse_partial(images, known.changes, table)
         return HeldFiles(CheckedFiles({file.offset: file.rows or 0 for file in members}, known), images)
 
     try:
@@ -217,4 +218,14 @@ def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> No
         raise Unusable
     kept = images.filter(pc.not_equal(changes[OPERATION], "D"))
     if any(kept[name].null_count for name in required):
+        raise Unusable
+
+
+def _refuse_partial(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:
+    """Raises Unusable for an update that keeps the row's value of a column."""
+    kept = [name for name in table.kept_when_null if images[name].null_count]
+    if not kept or OPERATION not in changes.column_names:
+        return
+    updated = images.filter(pc.equal(changes[OPERATION], "U"))
+    if any(updated[name].null_count for name in kept):
         raise Unusable

@@ -54,9 +54,8 @@ def file_groups(
 
 def has_known_keys(version: ContractVersion, contracts: Contracts, target: Target) -> bool:
     """Whether files of the version have the keys as silver has them."""
-    is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
-    is_plain = not set(target.key) & set(target.config.mask)
-    return is_simple and is_plain and is_current(version, contracts, target)
+    is_plain = target.mode is Mode.CURRENT and not set(target.key) & set(target.config.mask)
+    return is_plain and is_current(version, contracts, target)
 
 
 def is_current(version: ContractVersion, contracts: Contracts, target: Target) -> bool:

@@ -31,10 +31,10 @@ def hold_batch(
 ) -> tuple[list[CheckedFiles], HeldRows] | None:
     """The checked files, and all rows of the parts, which are whole files. The rows of a change log have their
     operation, time and sequence. None if Spark has to read one of the files: the files are large, a file is of another
-    contract, or a value needs Spark."""
+    contract, an update lacks columns, or a value needs Spark."""
     groups = file_groups(parts, contracts)
     may_hold = is_current if target.mode in LOGS else has_known_keys
-    if target.may_be_partial or not all(may_hold(group.version, contracts, target) for group in groups):
+    if not all(may_hold(group.version, contracts, target) for group in groups):
         return None
     if sum(part.file.size for part in parts) > held_rows.MOST_BYTES:
         return None

@@ -129,12 +129,19 @@ def test_a_usual_file(tmp_path: Path) -> None:
         (b"I,1,\xff,2,3\n", {}),
         (b"\xef\xbb\xbfI,1,a,2,3\n", {}),
         (b"I,1,a,2,3;I,2,b,2,3;", {"csv_row_delimiter": ";"}),
-        (b"I,1,a,2,3\n", {"csv_no_sup_value": "?"}),
+        (b"I,1,?,2,3\n", {"csv_no_sup_value": "?"}),
+        (b"I,1,a,-7,3\n", {"csv_no_sup_value": "-7"}),
         (b"", {}),
     ],
 )
 def test_what_is_left_to_spark(tmp_path: Path, content: bytes, dms: dict[str, Any]) -> None:
     assert found(tmp_path, content, **dms) is None
+
+
+def test_rows_with_every_value(tmp_path: Path) -> None:
+    rows = found(tmp_path, b"U,1,a?,2,3\n", csv_no_sup_value="?")
+    assert rows is not None
+    assert rows[0][:4] == ("U", 1, "a?", 2)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -126,6 +126,48 @@ def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, looks: list
     assert len(bench.lake.runtime.quarantine.open("silver_shop.items")) == quarantined == 2
 
 
+@pytest.mark.parametrize(
+    ("extension", "dms", "table", "absent"),
+    [
+        pytest.param("csv", {"csv_no_sup_value": "?"}, {}, "?", id="marked"),
+        pytest.param("csv", {}, {"kept_when_null": ["v"]}, None, id="null", marks=pytest.mark.long),
+        pytest.param("parquet", {}, {"kept_when_null": ["v"]}, None, id="null-parquet"),
+    ],
+)
+def test_a_batch_is_read_by_spark_if_an_update_lacks_columns(
+    spark: SparkSession,
+    tmp_path: Path,
+    looks: list[int | None],
+    extension: str,
+    dms: dict[str, Any],
+    table: dict[str, Any],
+    absent: str | None,
+) -> None:
+    """Every other batch of such a table is held as that of any table."""
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS | table}, dms=dms, sections=NEVER), Clock()
+
+    def applied(*changes: tuple[str, int, str | None]) -> Any:
+        rows = [clock.change(op, {"id": key, "v": v}) for op, key, v in changes]
+        bench.put(
+            cdc_file("public.items", clock.now + timedelta(minutes=1), rows, extension),
+            types={"id": pa.int64(), "v": pa.string()},
+        )
+        (batch,) = bench.apply()["items"]
+        return batch
+
+    bench.put(load_file("public.items", [{"id": n, "v": "a"} for n in (1, 2, 3, 4)]))
+    bench.apply()
+    whole = applied(("U", 1, "b"), ("D", 2, None), ("I", 5, None))
+    assert (looks[-1], whole.rows_removed, whole.rows_written) == (1, 2, 2)
+    assert "foresee" in whole.reason
+    partial = applied(("U", 1, absent), ("U", 3, "c"))
+    assert (looks[-1], partial.rows_removed, partial.rows_written) == (None, 2, 2)
+    again = applied(("U", 1, "d"), ("U", 4, "e"))
+    assert looks[-1] == 1
+    assert again.rows_quarantined == partial.rows_quarantined == 0
+    assert values(bench) == {1: "d", 3: "c", 4: "e", 5: None}
+
+
 def test_changes_of_one_time_are_ordered_by_spark(
     spark: SparkSession, tmp_path: Path, looks: list[int | None]
 ) -> None:
