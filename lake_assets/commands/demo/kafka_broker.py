@@ -19,6 +19,8 @@ from lake_assets.spark.preflight import PreflightError, check_java, find_java, f
 VERSION = "4.2.2"
 PACKAGES = f"org.apache.kafka:kafka_2.13:{VERSION},org.slf4j:slf4j-nop:1.7.36"
 START_SECONDS = 120.0
+CLUSTER = "bGFrZV9hc3NldHMgZGVtbw"
+"""The cluster's id: 16 bytes in the letters of base64."""
 _FETCH = (
     "import sys; from pyspark.sql import SparkSession; "
     "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
@@ -46,15 +48,18 @@ def fetched_jars() -> Path:
 
 
 @contextmanager
-def kafka_broker(folder: Path) -> Iterator[str]:
-    """The address of a broker that runs inside of the block, with its log in the folder. Raises PreflightError."""
-    jars, port, controller = fetched_jars(), free_port(), free_port()
+def kafka_broker(folder: Path, number: int = 1, controller: int | None = None) -> Iterator[str]:
+    """The address of a broker that runs inside of the block, with its log in the folder. `number`: of the broker, which
+    is also the cluster's controller if it is the first. `controller`: the first one's port as such; by default, any.
+    Raises PreflightError."""
+    jars, port, controller = fetched_jars(), free_port(), controller or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     settings = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
+        "process.roles": "broker,controller" if number == 1 else "broker",
+        "node.id": str(number),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}"
+        + (f",CONTROLLER://127.0.0.1:{controller}" if number == 1 else ""),
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -68,10 +73,11 @@ def kafka_broker(folder: Path) -> Iterator[str]:
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
     java = [str(find_java(os.environ)[0]), *_OPTIONS, "-cp", f"{jars}/*{os.pathsep}{_scala()}"]
     tool = [*java, "kafka.tools.StorageTool"]
-    identity = subprocess.run(
-        [*tool, "random-uuid"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    subprocess.run([*tool, "format", "-t", identity, "-c", properties], capture_output=True, check=True)
+    subprocess.run(
+        [*tool, "format", "--ignore-formatted", "-t", CLUSTER, "-c", properties],
+        capture_output=True,
+        check=True,
+    )
     with (folder / "broker.log").open("wb") as log:
         broker = subprocess.Popen([*java, "kafka.Kafka", properties], stdout=log, stderr=log)
     try:

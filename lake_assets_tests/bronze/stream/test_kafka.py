@@ -1,7 +1,7 @@
 """A real broker of Kafka: each message lands once, whatever happens to partitions and topics."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -20,6 +20,7 @@ from lake_assets.bronze.stream.clients.kafka import KafkaClient
 from lake_assets.bronze.stream.landing import Landing
 from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets.config import KafkaConfig
+from lake_assets.spark.preflight import free_port
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
@@ -33,19 +34,26 @@ class Topic:
     """A topic with DMS's messages, and a source that reads it."""
 
     def __init__(
-        self, broker: str, folder: Path, open_catalog: Callable[[], Catalog], partitions: int = 3
+        self,
+        broker: str,
+        folder: Path,
+        open_catalog: Callable[[], Catalog],
+        brokers: Sequence[Sequence[int]] = ((1,), (1,), (1,)),
     ) -> None:
+        """`brokers`: of each partition."""
         self.name = f"topic-{next(_numbers)}"
         self.config = KafkaConfig(bootstrap_servers=broker, topic=self.name)
         self.admin = AdminClient({"bootstrap.servers": broker})
         self.producer = Producer({"bootstrap.servers": broker, "transactional.id": self.name})
         self.producer.init_transactions()
         self.shop = Shop(folder, open_catalog)
-        self.create(partitions)
+        self.create(brokers)
         self.sent = 0
 
-    def create(self, partitions: int) -> None:
-        for done in self.admin.create_topics([NewTopic(self.name, partitions, config=LARGE)]).values():
+    def create(self, brokers: Sequence[Sequence[int]]) -> None:
+        places = [[*each] for each in brokers]
+        new = NewTopic(self.name, len(places), replica_assignment=places, config=LARGE)
+        for done in self.admin.create_topics([new]).values():
             done.result()
         end = time.monotonic() + 30
         while not self._is_known():
@@ -72,10 +80,10 @@ class Topic:
             self.producer.flush()
             self.producer.abort_transaction()
 
-    def reader(self) -> Landing:
-        shop = self.shop
+    def reader(self, client: KafkaClient | None = None) -> Landing:
+        shop, client = self.shop, client or KafkaClient(self.config)
         log = FileLog(shop.open_catalog())
-        return Landing("shop", shop.source, LocalStore(shop.folder), log, KafkaClient(self.config))
+        return Landing("shop", shop.source, LocalStore(shop.folder), log, client)
 
     def landed(self, reader: Landing, rows: int) -> list[int]:
         """The ids after the reader has landed so many rows, and for a second nothing more. The client needs a moment
@@ -111,7 +119,7 @@ def test_a_topic_that_was_made_again(topic: Topic) -> None:
     topic.send(5)
     topic.landed(topic.reader(), 5)
     topic.admin.delete_topics([topic.name])[topic.name].result()
-    topic.create(3)
+    topic.create([[1], [1], [1]])
     with pytest.raises(StreamLost, match="was made again"):
         topic.reader().land(1)
 
@@ -214,6 +222,33 @@ def test_a_broker_that_is_gone_while_messages_are_read(tmp_path: Path) -> None:
     with pytest.raises(StreamFault, match=r"The topic t cannot be read: 1/1 brokers are down"):
         client.poll(5, 100)
     client.close()
+
+
+@pytest.mark.long  # it starts two brokers of its own
+def test_a_partition_whose_broker_is_gone(
+    tmp_path: Path, open_catalog: Callable[[], Catalog], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever wants all messages of now goes on without it, and it is named; it lands when its broker is back."""
+    controller = free_port()
+    with kafka_broker(tmp_path / "1", controller=controller) as address:
+        with kafka_broker(tmp_path / "2", 2, controller):
+            topic = Topic(address, tmp_path / "shop", open_catalog, [[1], [2], [1]])
+            topic.send(30)
+        client = KafkaClient(topic.config)
+        reader = topic.reader(client)
+        began = time.monotonic()
+        while not client.is_current():
+            reader.land(0.5)
+            assert time.monotonic() - began < 60
+        assert not client.is_current(certainly=True)
+        landed = {int(id_) for _, id_ in topic.shop.all_rows()}
+        assert 10 < len(landed) < 30
+        assert "has no broker for partition 1 now" in caplog.text
+        found = KafkaClient(topic.config).unread(reader_positions(topic))
+        assert [shard.is_silent for shard in found] == [False, True, False]
+        with kafka_broker(tmp_path / "2", 2, controller):
+            assert topic.landed(reader, 30) == [*range(1, 31)]
+            assert client.is_current(certainly=True)
 
 
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:

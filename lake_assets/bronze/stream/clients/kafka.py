@@ -7,6 +7,7 @@ them, so there is no consumer group, and nothing is committed to Kafka.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from lake_assets.bronze.log.streams.stream_positions import Ranges, Read
 from lake_assets.bronze.stream.clients.client import (
     EXPIRED,
     MOST_BYTES,
+    SILENT_SECONDS,
     Message,
     Polled,
     StreamFault,
@@ -34,6 +36,8 @@ ANSWER_SECONDS = 10.0
 """Seconds that the broker has for an answer."""
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 
 class KafkaClient:
     """Reads all partitions of a topic, only messages of committed transactions."""
@@ -48,6 +52,9 @@ class KafkaClient:
         """By partition, the offset to read next; a partition without one is read from its beginning."""
         self._at_end: set[int] = set()
         """The partitions of which everything was read, once or more."""
+        self._heard = 0.0
+        """When the last message or end of a partition came."""
+        self._has_warned = False
         self._error: Any = None
         """The first that librdkafka has reported since the poll began."""
 
@@ -80,12 +87,17 @@ class KafkaClient:
         self._at_end = set()
 
     def _bounds(self) -> dict[int, tuple[int, int]]:
-        """By partition, the offset of its first message, and the one behind its last message."""
+        """By partition, the offset of its first message, and the one behind its last message; without the partitions
+        that have no broker now."""
         from confluent_kafka import TopicPartition
 
-        places = {n: TopicPartition(self._config.topic, n) for n in range(self._partitions)}
-        ask = self._consumer.get_watermark_offsets
-        return {n: self._answer(partial(ask, place, timeout=ANSWER_SECONDS)) for n, place in places.items()}
+        found, end = {}, time.monotonic() + ANSWER_SECONDS
+        for number in range(self._partitions):
+            place, left = TopicPartition(self._config.topic, number), max(1.0, end - time.monotonic())
+            ask = partial(self._consumer.get_watermark_offsets, place, timeout=left)
+            with suppress(StreamFault):
+                found[number] = self._answer(ask)
+        return found
 
     def _settings(self) -> dict[str, Any]:
         own = {name: value.get_secret_value() for name, value in self._config.client.items()}
@@ -94,7 +106,8 @@ class KafkaClient:
     def _assign(self) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-        self._looked = time.monotonic()
+        self._looked = self._heard = time.monotonic()
+        self._has_warned = False
         numbers = range(self._partitions)
         places = [TopicPartition(self._config.topic, n, self._next.get(n, OFFSET_BEGINNING)) for n in numbers]
         self._answer(lambda: self._consumer.assign(places))
@@ -148,6 +161,8 @@ class KafkaClient:
         from confluent_kafka import KafkaError
 
         found = []
+        if consumed:
+            self._heard = time.monotonic()
         for message in consumed:
             if (error := message.error()) is None:
                 self._next[message.partition()] = message.offset() + 1
@@ -160,22 +175,42 @@ class KafkaClient:
         return found
 
     def is_current(self, *, certainly: bool = False) -> bool:
-        return self._consumer is not None and len(self._at_end) == self._partitions
+        if self._consumer is None:
+            return False
+        waiting = sorted({*range(self._partitions)} - self._at_end)
+        if not waiting:
+            return True
+        if certainly or time.monotonic() - self._heard < SILENT_SECONDS:
+            return False
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "The topic %s has no broker for %s now: their messages land when it has one again.",
+                self._config.topic,
+                ", ".join(f"partition {number}" for number in waiting),
+            )
+        return True
 
     def unread(self, read: Ranges) -> list[Unread]:
         self._open(read)
         wanted, bounds = _following(read), self._bounds()
-        self._next = {number: max(low, wanted.get(number, low)) for number, (low, _) in bounds.items()}
+        self._next = wanted | {
+            number: max(low, wanted.get(number, low)) for number, (low, _) in bounds.items()
+        }
         self._assign()
         counts = {number: max(0, high - self._next[number]) for number, (_, high) in bounds.items()}
         lost = {number for number, (low, _) in bounds.items() if wanted.get(number, low) < low}
         since = self._oldest({number for number, count in counts.items() if count})
-        return [self._unread(n, count, since.get(n), n in lost, read) for n, count in counts.items()]
+        return [
+            self._unread(n, counts.get(n), since.get(n), n in lost, read) for n in range(self._partitions)
+        ]
 
-    def _unread(self, number: int, count: int, since: datetime | None, lost: bool, read: Ranges) -> Unread:
+    def _unread(
+        self, number: int, count: int | None, since: datetime | None, lost: bool, read: Ranges
+    ) -> Unread:
+        """`count`: how many messages, at most; None if its broker has not answered."""
         shard = f"{self._topic_id}/{number}"
-        if since is None and count and number not in self._at_end:
-            # Its broker has not answered.
+        if count is None or (count and since is None and number not in self._at_end):
             last = read[shard].at if shard in read else None
             return Unread(shard, last or datetime.now(UTC), is_lost=lost, is_silent=True)
         return Unread(shard, since, count if since is not None else 0, lost)
