@@ -30,7 +30,6 @@ def test_a_session_is_lent_to_one_at_a_time_and_not_after_a_failure(tmp_path: Pa
         assert third not in lent
 
 
-@pytest.mark.skipif(bool(SPARK), reason="a session on a Connect server is never one of others")
 def test_a_session_of_others_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
     """A notebook may have a Spark of its own when it opens a lake."""
     lake = lake_config(

@@ -100,7 +100,6 @@ def held_files(
             raise Unusable
         images = pa.concat_tables(found)
         _refuse_nulls(images, known.changes, table)
-        _refuse_partial(images, known.changes, table)
         return HeldFiles(CheckedFiles({file.offset: file.rows or 0 for file in members}, known), images)
 
     try:
@@ -210,22 +209,18 @@ def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str
 
 
 def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:
-    """Raises Unusable for a row that lacks a required value. A delete needs only its key, which `changes` has."""
-    required = [column.name for column in table.columns if column.required and images[column.name].null_count]
-    if not required:
-        return
+    """Raises Unusable for a row that lacks a required value, and for an update that keeps the row's value of a column.
+    A delete needs only its key, which `changes` has."""
+    required = [column.name for column in table.columns if column.required]
     if OPERATION not in changes.column_names:
-        raise Unusable
-    kept = images.filter(pc.not_equal(changes[OPERATION], "D"))
-    if any(kept[name].null_count for name in required):
-        raise Unusable
-
-
-def _refuse_partial(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:
-    """Raises Unusable for an update that keeps the row's value of a column."""
-    kept = [name for name in table.kept_when_null if images[name].null_count]
-    if not kept or OPERATION not in changes.column_names:
+        _refuse_null(images, required)
         return
-    updated = images.filter(pc.equal(changes[OPERATION], "U"))
-    if any(updated[name].null_count for name in kept):
+    _refuse_null(images, required, pc.not_equal(changes[OPERATION], "D"))
+    _refuse_null(images, table.kept_when_null, pc.equal(changes[OPERATION], "U"))
+
+
+def _refuse_null(images: pa.Table, names: Iterable[str], among: pa.ChunkedArray | None = None) -> None:
+    """Raises Unusable if one of the columns has a NULL, among these rows if they are given."""
+    some = images.select([name for name in names if images[name].null_count])
+    if any(column.null_count for column in (some if among is None else some.filter(among)).columns):
         raise Unusable
