@@ -34,7 +34,7 @@ from itertools import zip_longest
 from operator import attrgetter
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, place_of
-from lake_assets.bronze.log.created_tables import loads_apart
+from lake_assets.bronze.log.created_tables import within_announced
 from lake_assets.bronze.log.epochs import (
     File,
     epoch_start,
@@ -253,30 +253,44 @@ def _epoch_of_new_key(
     gone: Collection[tuple[str, str]],
 ) -> int:
     """The epoch of a LOAD file with a new key."""
-    epoch = _open_epoch(file, known, opened)
     table = file.stream
     logged = [] if table in gone else known.living(*table)
-    found = [(f, e) for f, e in entering if f.stream == table]
-    parts = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch]
-    earlier: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch < epoch]
-    earlier += [f for f, e in found if e < epoch]
-    others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
-    created = known.created.get(table_text(*table), ())
-    if (apart := loads_apart(file, others, created)) != 0:
-        return max(FIRST_EPOCH, epoch + (1 if apart > 0 else -1))
+    loads: dict[int, list[File]] = defaultdict(list)
+    for record in logged:
+        if record.kind is FileKind.LOAD:
+            loads[record.epoch].append(record)
+    for other, epoch in entering:
+        if other.stream == table:
+            loads[epoch].append(other)
     cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
     cdc += [f for f in changes if f.stream == table]
-    before: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch - 1]
-    before += [f for f, e in found if e == epoch - 1]
+    epoch = _epoch_by_times(file, _open_epoch(file, known, opened), loads, cdc, listed)
+    return within_announced(epoch, file, loads, known.created.get(table_text(*table), ()))
+
+
+def _epoch_by_times(
+    file: NewFile,
+    epoch: int,
+    loads: Mapping[int, Sequence[File]],
+    cdc: Sequence[File],
+    listed: Collection[str] | None,
+) -> int:
+    """As `_epoch_of_new_key`; `epoch`: the open one; `loads`: by epoch, the parts so far."""
+    others = loads.get(epoch, [])
+    own = {(other.key, other.version) for other in others}
+    # Without those that were moved to the open epoch.
+    before = [part for part in loads.get(epoch - 1, []) if (part.key, part.version) not in own]
     if _is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
         return epoch - 1
+    earlier = [part for of, parts in loads.items() if of < epoch for part in parts]
     end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
     same = is_of_same_load(file, others, end)
-    stamps = {part.first_commit_ts for part in parts} - {None}
-    if same is None and parts and listed is not None and file.first_commit_ts not in stamps:
+    logged = [part for part in others if isinstance(part, LoggedFile)]
+    stamps = {part.first_commit_ts for part in logged} - {None}
+    if same is None and logged and listed is not None and file.first_commit_ts not in stamps:
         # If no known part is listed, DMS emptied the folder first (TargetTablePrepMode). A file with the stamp of a
         # known part may be that part, moved.
-        same = any(part.key in listed for part in parts)
+        same = any(part.key in listed for part in logged)
     return epoch + 1 if same is False else epoch
 
 

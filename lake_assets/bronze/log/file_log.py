@@ -25,9 +25,9 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import new_records
-from lake_assets.bronze.log.created_tables import moved_to_later_loads
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.log.landed_records import landed_records
 from lake_assets.bronze.log.log_record import (
     LOG_SCHEMA,
     LoggedFile,
@@ -40,8 +40,8 @@ from lake_assets.bronze.log.log_record import (
     to_arrow,
 )
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
-from lake_assets.bronze.log.merged_records import replace_records
-from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read, merged, refuse_overtaken
+from lake_assets.bronze.log.streams.merged_records import replace_records
+from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
 from lake_assets.errors import LakeError
@@ -215,30 +215,19 @@ class FileLog:
         with self._lock:
             # Read before the retries: what a competing process logs from now on was not in the listing.
             seen = self.head() if based_on is None else based_on
-            return self._append(lambda: self._records_of(source, new, seen, listed, absent))
-
-    def _records_of(
-        self,
-        source: str,
-        new: Sequence[NewFile],
-        based_on: int,
-        listed: Collection[str] | None = None,
-        absent: Collection[str] = (),
-        known: Known | None = None,
-    ) -> list[LoggedFile]:
-        """The records of new files above the view's head."""
-        view = self._view
-        return new_records(
-            new,
-            known or view.known(source),
-            view.of(source),
-            source=source,
-            head=view.head,
-            based_on=based_on,
-            now=self._clock().astimezone(UTC),
-            listed=listed,
-            absent=absent,
-        )
+            return self._append(
+                lambda: new_records(
+                    new,
+                    self._view.known(source),
+                    self._view.of(source),
+                    source=source,
+                    head=self._view.head,
+                    based_on=seen,
+                    now=self._clock().astimezone(UTC),
+                    listed=listed,
+                    absent=absent,
+                )
+            )
 
     def read(self, source: str) -> dict[str, Read]:
         """By shard of the source's stream, what the newest landing has read of it."""
@@ -259,17 +248,18 @@ class FileLog:
         """Logs the files of a landing, and what it has read, in one commit. Raises Overtaken if another reader has
         landed messages of one of its shards since: then nothing was logged. Otherwise as `append`."""
 
-        def propose() -> list[LoggedFile]:
-            known = self._view.known(source)
-            refuse_overtaken(source, note.ranges, known.read)
-            known = replace(known, created=merged(known.created, note.created))
-            first, *others = self._records_of(source, new, self._view.head, known=known)
-            whole = known.transactions.with_landed(note.changes, first.logged_at, note.searched)
-            records = [replace(first, ranges=note.text(whole)), *others]
-            return records + moved_to_later_loads(known, note.created, records)
-
         with self._lock:
-            return self._append(propose)
+            return self._append(
+                lambda: landed_records(
+                    new,
+                    note,
+                    self._view.known(source),
+                    self._view.of(source),
+                    source=source,
+                    head=self._view.head,
+                    now=self._clock().astimezone(UTC),
+                )
+            )
 
     def merge(self, former: Sequence[LoggedFile], new: Sequence[LoggedFile]) -> None:
         """Replaces records by those of files that have their rows: see `replace_records`."""

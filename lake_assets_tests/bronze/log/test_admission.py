@@ -122,6 +122,11 @@ def minutes(number):
         ("the same after the changes", "L1@0 C@20|L1@30 L2@25", [1, 1, 2, 2]),
         ("a reload's part that came before its others", "L1@0|L2@31|L1@30", [1, 1, 2, 2]),
         ("the same, of three", "L1@0 L2@1|L3@32|L1@31|L2@30", [1, 1, 1, 2, 2, 2]),
+        (
+            "a part that came before its others does not hide another of it",
+            "L1@0|L2@31|L1@30|L3@29",
+            [1, 1, 2, 2, 2],
+        ),
         ("its first part, seen with the load before", "L1@0 L2@29|L1@30", [1, 1, 2, 2]),
         ("not so, by the changes between", "L1@0 L2@20 C@21|L1@25", [1, 1, 1, 2]),
         ("a claimed part is written again", "L1@0 L2@29|L1@30|L2@33", [1, 1, 2, 2, 2]),

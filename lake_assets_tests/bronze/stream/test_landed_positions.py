@@ -89,7 +89,7 @@ def test_readers_that_compete_and_die_land_each_message_once(
         if random.random() < 0.6:
             place = random.randrange(len(readers))
             if random.random() < 0.2:
-                step = random.choice(["new_records", "append_rows"])
+                step = random.choice(["landed_records", "append_rows"])
                 monkeypatch.setattr(f"lake_assets.bronze.log.file_log.{step}", killed)
                 with pytest.raises(Killed):
                     land_often(readers[place])

@@ -1,7 +1,7 @@
 """Some records of the log are replaced by one: of files that are one file now.
 
 Here: the commit. Not here: which files (`bronze/stream/merging.py`), the log's own data files
-(`file_log_maintenance.py`).
+(`../file_log_maintenance.py`).
 """
 
 from collections.abc import Sequence
