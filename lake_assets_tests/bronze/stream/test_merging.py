@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitStateUnknownException
 
+from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.stream import merging
@@ -152,6 +154,22 @@ def test_a_reader_that_lands_meanwhile(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert [file.offset for file in reader.files("shop")] == [11, 12, 13]
     carriers = [file for file in reader.files("shop") if file.key.startswith(CARRIER)]
     assert carriers == []
+
+
+def test_the_answer_to_a_merge_is_lost(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog has committed it, and it is tried again."""
+    land(shop, *[message("insert", {"id": n}, transaction=n) for n in range(1, 13)])
+    real, answers = file_log.replace_records, [CommitStateUnknownException("no answer"), None]
+
+    def replace_records(*given: Any) -> None:
+        real(*given)
+        if (lost := answers.pop(0)) is not None:
+            raise lost
+
+    monkeypatch.setattr(file_log, "replace_records", replace_records)
+    assert merge(shop) == [tuple(range(1, 13))]
+    assert answers == []
+    assert [(file.offset, file.rows) for file in FileLog(shop.open_catalog()).files("shop")] == [(12, 12)]
 
 
 def test_a_file_that_was_changed_is_not_merged(shop: Shop) -> None:
