@@ -19,9 +19,11 @@ from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.bronze.stream.clients import Polled, StreamFault, StreamLost
 from lake_assets.commands.board.board import content
 from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
+from lake_assets.commands.mend.recover import recover
 from lake_assets.commands.mend.relog import log_again
 from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config import LakeConfig
+from lake_assets.errors import LakeError
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.stream_check import STREAM_LAG, stream_evaluation
@@ -30,6 +32,7 @@ from lake_assets.orchestration.runs.landing_job import landing_job, landing_sens
 from lake_assets.rounds import stream_arrivals
 from lake_assets.rounds.arrivals import opened_input
 from lake_assets.rounds.landings import Unapplied, is_large, land_until, pause_between
+from lake_assets.silver.table.log_mark import LogMark
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_messages import MemoryClient, MemoryStream, message
 from lake_assets_tests.helpers.files.records import logged
@@ -256,6 +259,24 @@ def test_a_log_that_is_lost_had_the_positions(shop: Shop) -> None:
     told = list(log_again(fresh, fresh.runtime, []))
     assert any("only the file log had the positions up to which its stream was read" in line for line in told)
     assert fresh.runtime.file_log.files() == []
+
+
+def test_a_log_with_the_positions_of_a_stream_is_not_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that was restored by hand names the file of another log."""
+    shop.stream.put("0", sent(1))
+    land_until(shop.ended, shop.lake.runtime, "shop", lambda warning: None)
+    files = shop.lake.runtime.file_log.files()
+    position = Position(
+        log_offset=7, mark=LogMark("another", "LOAD1.csv", "v1", files[0].logged_at, None, "")
+    )
+    monkeypatch.setattr(
+        "lake_assets.commands.mend.recover._positions", lambda *_: [(shop.lake.targets[0], position)]
+    )
+    with pytest.raises(LakeError, match=r"silver_shop\.items: their .* the stream of shop was read"):
+        list(recover(shop.lake))
+    assert open_lake(shop.lake.config).runtime.file_log.files() == files
 
 
 def test_a_message_that_cannot_be_read_is_not_read_again(shop: Shop) -> None:

@@ -61,17 +61,23 @@ def _positions(runtime: LakeRuntime, targets: Sequence[Target]) -> Positions:
 
 
 def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
-    def agrees(log_id: str, records: Sequence[LoggedFile]) -> bool:
+    def of_other_logs(log_id: str, records: Sequence[LoggedFile]) -> list[str]:
         by_table: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
         for record in records:
             by_table[record.source, record.qualified_table].append(record)
-        return not any(
-            why_other_log(p.log_offset, p.mark, log_id, by_table[target.source, target.table])
+        return [
+            target.identifier
             for target, p in positions
-        )
+            if why_other_log(p.log_offset, p.mark, log_id, by_table[target.source, target.table])
+        ]
+
+    def agrees(log_id: str, records: Sequence[LoggedFile]) -> bool:
+        return not of_other_logs(log_id, records)
 
     log = runtime.file_log
-    if agrees(log.identity(), log.files()):
+    records = log.files()
+    tables = of_other_logs(log.identity(), records)
+    if not tables:
         return
     if (state := former_state(runtime.catalog, agrees, owner_of(lake.config))) is not None:
         go_back(runtime.catalog, state)
@@ -80,6 +86,13 @@ def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str
             "files that have arrived since"
         )
         return
+    landed = {record.source for record in records}
+    streams = [name for name, source in lake.config.sources.items() if source.stream and name in landed]
+    if streams:
+        raise LakeError(
+            f"{', '.join(tables)}: their positions are of another file log, and a new one would not have those up to "
+            f"which the stream of {', '.join(streams)} was read. Drop these tables: the next run loads them again."
+        )
     yield from log_again(lake, runtime, positions)
 
 

@@ -149,8 +149,8 @@ class Transactions:
         (transaction, number), missing = self.gap
         return (
             f"behind change {number} of transaction {transaction}, the changes up to change {missing[1]} of "
-            f"{missing[0]} have not arrived, and no shard has them: DMS has lost messages, its task was started at a "
-            "later place, or its mapping was changed"
+            f"{missing[0]} have not landed, and no shard has them: their messages could not be read (see the "
+            "quarantine), DMS has lost messages, its task was started at a later place, or its mapping was changed"
         )
 
     def _whole(self, main: Part, others: Iterable[Part]) -> datetime:
