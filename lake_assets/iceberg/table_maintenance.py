@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
@@ -43,6 +44,18 @@ MOST_IDS = 1000
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+
+class Part(StrEnum):
+    """A part of a table's maintenance; each may run without the other."""
+
+    FILES = "files"
+    """Branches, partitions, data files, manifests, and the position."""
+    SNAPSHOTS = "snapshots"
+    """Expiry, and orphans."""
+
+
+EVERY_PART = (Part.FILES, Part.SNAPSHOTS)
 
 
 @dataclass(slots=True)
@@ -92,30 +105,35 @@ class TableMaintenance:
     partition_by: Sequence[str] | None = None
     """The partitions that the table should have; None to keep those that it has."""
 
-    def run(self) -> Maintained:
-        """Runs all the steps. Never raises for a fault of the table: see `error`."""
-        return timed(self.identifier, self._run)
+    def run(self, parts: Collection[Part] = EVERY_PART) -> Maintained:
+        """Runs the steps of these parts. Never raises for a fault of the table: see `error`."""
+        return timed(self.identifier, lambda done: self._run(done, parts))
 
-    def _run(self, done: Maintained) -> None:
+    def _run(self, done: Maintained, parts: Collection[Part]) -> None:
         table = load_table(self.catalog, self.identifier)
         if table is None:
             return
         done.files_before, done.snapshots_before = _data_files(table), len(table.metadata.snapshots)
-        done.branches_dropped = self.drop_abandoned(table)
-        if current_snapshot(table) is not None:
-            self._wait_for_attempts()
-            try:
-                self._retrying("change its partitions", self.repartition)
-                done.files_rewritten = self._retrying("rewrite its files", self.compact)
-            except ApplyConflict as error:
-                done.error = error  # but a commit of the failed step must not hide the position
-            done.restamped = self._retrying("repeat its position", self.restamp)
-        self._retrying("expire its snapshots", self.expire)
-        if (age := self.settings.remove_orphan_files_after) is not None:
-            done.orphans_removed = self.remove_orphans(age)
+        if Part.FILES in parts:
+            done.branches_dropped = self.drop_abandoned(table)
+            if current_snapshot(table) is not None:
+                self._maintain_files(done)
+        if Part.SNAPSHOTS in parts:
+            self._retrying("expire its snapshots", self.expire)
+            if (age := self.settings.remove_orphan_files_after) is not None:
+                done.orphans_removed = self.remove_orphans(age)
         table = load_table(self.catalog, self.identifier)
         if table is not None:
             done.files_after, done.snapshots_after = _data_files(table), len(table.metadata.snapshots)
+
+    def _maintain_files(self, done: Maintained) -> None:
+        self._wait_for_attempts()
+        try:
+            self._retrying("change its partitions", self.repartition)
+            done.files_rewritten = self._retrying("rewrite its files", self.compact)
+        except ApplyConflict as error:
+            done.error = error  # but a commit of the failed step must not hide the position
+        done.restamped = self._retrying("repeat its position", self.restamp)
 
     def drop_abandoned(self, table: Table) -> int:
         """Drops the branches of attempts that began longer ago than `abandoned_after`; returns how many."""

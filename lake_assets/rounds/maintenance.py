@@ -16,7 +16,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
-from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance, timed
+from lake_assets.iceberg.table_maintenance import EVERY_PART, Maintained, Part, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
@@ -28,14 +28,18 @@ from lake_assets.spark.session import server_lost
 # A mart whose rows another writer has changed is recomputed; a re-stamp of its consumption would hide the change.
 MART = StampRule(PREFIX, below_changes=False)
 
-APART = 4
-"""Rounds between the maintenance of one table and that of the next."""
+APART = 2
+"""Rounds between one part of a table's maintenance and the next one."""
 
 logger = logging.getLogger(__name__)
 
 
 def maintain_silver(
-    runtime: LakeRuntime, marts: Sequence[Mart], target: Target, keep_commits: int | None = None
+    runtime: LakeRuntime,
+    marts: Sequence[Mart],
+    target: Target,
+    keep_commits: int | None = None,
+    parts: Collection[Part] = EVERY_PART,
 ) -> Maintained:
     """Maintains one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any age; by
     default, the settings of `maintenance` decide."""
@@ -49,12 +53,17 @@ def maintain_silver(
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
+    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, parts, target.partition_by)
 
 
-def maintain_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Maintained:
+def maintain_mart(
+    runtime: LakeRuntime,
+    mart: Mart,
+    keep_commits: int | None = None,
+    parts: Collection[Part] = EVERY_PART,
+) -> Maintained:
     """Maintains one mart; `keep_commits` as above."""
-    return _maintain(runtime, mart.identifier, MART, list, keep_commits)
+    return _maintain(runtime, mart.identifier, MART, list, keep_commits, parts)
 
 
 def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: str) -> list[int | None]:
@@ -71,8 +80,9 @@ def files_of(source: str) -> str:
 
 
 class MaintenanceSchedule:
-    """Which table the continuous run maintains, and when. It maintains one table at a time, between rounds and not
-    after each round: the next round waits for it, and tables with equally many commits are due at the same time."""
+    """Which table the continuous run maintains, and when. It runs one part of one table's maintenance at a time,
+    between rounds and not after each round: the next round waits for it, and tables with equally many commits are due
+    at the same time."""
 
     def __init__(
         self,
@@ -85,12 +95,15 @@ class MaintenanceSchedule:
         self._runtime = runtime
         self._due = settings.maintain_after
         self._rounds = 0
-        """Rounds since the last maintenance of a table."""
+        """Rounds since the last part."""
         keep = settings.keep_commits
-        self._maintenance: dict[str, Callable[[], Maintained]] = {
-            target.identifier: partial(maintain_silver, runtime, marts, target, keep) for target in targets
-        }
-        self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
+        self._maintenance: dict[tuple[str, Part], Callable[[], Maintained]] = {}
+        for part in Part:
+            for target in targets:
+                silver = partial(maintain_silver, runtime, marts, target, keep, [part])
+                self._maintenance[target.identifier, part] = silver
+            for mart in marts:
+                self._maintenance[mart.identifier, part] = partial(maintain_mart, runtime, mart, keep, [part])
         self._files = {
             target.identifier: files_of(target.source)
             for target in targets
@@ -102,32 +115,35 @@ class MaintenanceSchedule:
         for target in targets:
             if (files := self._files.get(target.identifier)) is not None:
                 merge = partial(merge_landed, runtime, target.source)
-                self._maintenance[files] = partial(timed, files, merge)
+                self._maintenance[files, Part.FILES] = partial(timed, files, merge)
         self._commits = dict.fromkeys(self._maintenance, 0)
-        """By table, commits since its last maintenance."""
+        """By table and part, commits since that part of its maintenance."""
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
-        self._commits[identifier] += commits
+        for part in Part:
+            self._commits[identifier, part] += commits
         if (files := self._files.get(identifier)) is not None:
             self._changed.add(files)
 
     def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
-        """Called after each round. Maintains the table with the most commits, if it is due. Leaves out tables that are
-        `under_way`, because their batch could not be published then. Never raises: see the `error` of the result."""
+        """Called after each round. Runs the part with the most commits since it ran, if it is due. Leaves out tables
+        that are `under_way`, because their batch could not be published then. Never raises: see the `error` of the
+        result."""
         self._rounds += 1
         for files in self._changed:
-            self._commits[files] += 1
+            self._commits[files, Part.FILES] += 1
         self._changed.clear()
         if self._rounds < APART:
             return None
-        free = [name for name in self._commits if name not in under_way]
-        name = max(free, key=lambda name: self._commits[name], default=None)
-        if name is None or self._commits[name] < self._due:
+        free = [each for each in self._commits if each[0] not in under_way]
+        chosen = max(free, key=lambda each: self._commits[each], default=None)
+        if chosen is None or self._commits[chosen] < self._due:
             return None
-        self._commits[name] = self._rounds = 0
+        self._commits[chosen] = self._rounds = 0
+        name, _ = chosen
         try:
-            done = self._maintenance[name]()
+            done = self._maintenance[chosen]()
         except Exception as error:  # noqa: BLE001  (Spark may be lost, or the table's kept branch locked)
             done = Maintained(name, error=error)
         if done.error is not None:
@@ -145,15 +161,16 @@ def _maintain(
     stamps: StampRule,
     consumed: Callable[[], list[int | None]],
     keep_commits: int | None,
+    parts: Collection[Part],
     partition_by: Sequence[str] | None = None,
 ) -> Maintained:
     with runtime.sessions.isolated() as spark:
-        if runtime.branches is not None:
-            # Compaction waits while branches of attempts exist, and expiry keeps the snapshots they start from.
+        if runtime.branches is not None and Part.FILES in parts:
+            # A rewrite waits while branches of attempts exist.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
         done = TableMaintenance(
             spark, runtime.catalog, identifier, stamps, settings, consumed, keep_commits, partition_by
-        ).run()
+        ).run(parts)
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done
