@@ -89,7 +89,7 @@ def test_every_tag_shows_whole_transactions(
     checked, waited = set[datetime](), 0
     while any(coming.values()):
         for table, values in coming.items():
-            number = random.choice([0, 2, 5, 9])
+            number = random.choice([0, 4, 9, 18])
             stream.put(table, *values[:number], *values[:number][: random.choice([0, 0, 2])])
             del values[:number]
         bench.apply()
