@@ -204,9 +204,11 @@ def _disordered(random: Random, sent: Sequence[Sent]) -> list[Sent]:
 
 
 def reload_ends(sent: Sequence[Sent]) -> Iterator[int]:
-    """The places behind the last row of each full load."""
-    last = {one.said.number: place for place, one in enumerate(sent) if one.said.what == "load"}
-    yield from (place + 1 for place in last.values())
+    """The places behind the last message of each full load. Until DMS's message that it has created the table lands,
+    the rows of a reload count to the load before."""
+    of_loads = ("load", "control")
+    last = {one.said.number: place for place, one in enumerate(sent) if one.said.what in of_loads}
+    yield from (place + 1 for number, place in last.items() if number >= 0)
 
 
 def _stored_twice(plan: Plan, random: Random, sent: Sequence[Sent], seen: set[str]) -> list[Sent]:
