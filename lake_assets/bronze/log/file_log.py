@@ -239,6 +239,11 @@ class FileLog:
         with self._lock:
             return dict(self._known(source).created)
 
+    def transferred(self, source: str) -> Created:
+        """By table of the source, when the first row of each part of its full loads was transferred, in order."""
+        with self._lock:
+            return dict(self._known(source).transferred)
+
     def transactions(self, source: str) -> Transactions:
         """What has landed of the transactions of the source's stream."""
         with self._lock:

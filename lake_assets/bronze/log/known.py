@@ -4,10 +4,11 @@ Here: records by key, by content and by table. Not here: which files are logged 
 (`log_view.py`).
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import attrgetter
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of, place_of
@@ -58,6 +59,8 @@ class Known:
     """By shard of the source's stream, what the newest landing has read of it."""
     created: Created = field(default_factory=dict)
     """By `schema.table` of the source's stream, when DMS created the table, in order."""
+    transferred: dict[str, list[datetime]] = field(default_factory=dict)
+    """By `schema.table`, when the first row of each full-load part was transferred, as far as known, in order."""
     transactions: Transactions = field(default_factory=Transactions)
     """What has landed of those of the source's stream."""
     chains: dict[tuple[str, str], Chains] = field(default_factory=lambda: defaultdict(Chains))
@@ -79,6 +82,8 @@ class Known:
             self.created = merged(self.created, parse_created(record.ranges))
             self.transactions = parse_transactions(record.ranges) or self.transactions
         self.tables[table].append(record)
+        if record.kind is FileKind.LOAD and record.first_commit_ts is not None:
+            insort(self.transferred.setdefault(table_text(*table), []), record.first_commit_ts)
         if record.kind is FileKind.VANISHED:
             self.vanished[table] = record.offset
             self.open_epochs[table] = record.epoch + 1

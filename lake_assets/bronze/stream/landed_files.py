@@ -11,6 +11,7 @@ columns that its table had last.
 
 import re
 import zlib
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -191,15 +192,19 @@ class Files:
         self._defined[table] = frozenset(types)
         self._spelled[table] = self._spellings(types)
 
-    def of(self, rows: Iterable[Row], created: Created = NOTHING_CREATED) -> Iterator[LandedFile]:
+    def of(
+        self, rows: Iterable[Row], created: Created = NOTHING_CREATED, transferred: Created = NOTHING_CREATED
+    ) -> Iterator[LandedFile]:
         """The files of these rows, each row in one of them, and rows of two full loads in two, as are changes of before
         and after one, because it supersedes files. The largest is finished when they have much text, the others at the
-        end. `created`: when DMS created their tables."""
+        end. `created`: when DMS created their tables; `transferred`: when rows of full loads that have landed were
+        transferred. `rows`: those of full loads first, because the message that creates their table may land later."""
         found: dict[tuple[str, bool, int, Names], LandedFile] = {}
         keeps_null, size = self._source.dms.include_null_and_empty, 0
+        loads = _Loads(created, transferred)
         for row in rows:
             names = self._names(row)
-            load = _load_of(row, created)
+            load = loads.number_of(row)
             place = row.table, row.change.is_load, load, names
             if (file := found.get(place)) is None:
                 alike = (open_file for open_file in found.values() if _is_of(open_file, row, names, load))
@@ -260,9 +265,27 @@ def _as_set(names: Names) -> frozenset[str]:
     return frozenset(names)
 
 
-def _load_of(row: Row, created: Created) -> int:
-    """Which of its table's full loads a row is of, or follows."""
-    return load_number(created.get(row.table, ()), row.built) if row.built is not None else 0
+class _Loads:
+    """The full loads of the tables of one landing."""
+
+    def __init__(self, created: Created, transferred: Created) -> None:
+        """As for `Files.of`."""
+        self._created, self._transferred = created, transferred
+        self._borders: dict[str, list[datetime]] = {}
+        """By table, the times that changes of before and after a full load have between them."""
+
+    def number_of(self, row: Row) -> int:
+        """Which of its table's full loads a row is of; of a change, between which of the known times it is."""
+        if row.built is None:
+            return 0
+        created = self._created.get(row.table, ())
+        if (borders := self._borders.get(row.table)) is None:
+            borders = sorted([*created, *self._transferred.get(row.table, ())])
+            self._borders[row.table] = borders
+        if not row.change.is_load:
+            return load_number(borders, row.built)
+        insort(borders, row.built)
+        return load_number(created, row.built)
 
 
 def _is_of(file: LandedFile, row: Row, names: Names, load: int) -> bool:

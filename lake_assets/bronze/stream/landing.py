@@ -40,7 +40,7 @@ from lake_assets.bronze.stream.landed_objects import (
     definition_object,
     rows_object,
 )
-from lake_assets.bronze.stream.messages import MARK, Control, Unreadable, parse
+from lake_assets.bronze.stream.messages import LOAD, MARK, Control, Unreadable, parse
 from lake_assets.bronze.stream.table_definitions import Definition, defined, definition_of
 from lake_assets.bronze.stream.table_definitions import content as content_of
 from lake_assets.config import SourceConfig, TableName
@@ -174,7 +174,8 @@ class Landing:
             for table, at, definition in definitions:
                 found = definition_object(table, at, content_of(definition))
                 files.append(writers.submit(found.written, self._store))
-            for file in self._files.of(self._rows(polled.messages, done, rest), created):
+            rows_of = self._rows(sorted(polled.messages, key=_is_change), done, rest)
+            for file in self._files.of(rows_of, created, self._log.transferred(self._name)):
                 files.append(writers.submit(self._object(file, now).written, self._store))
                 rows += file.rows
         new = [file.result() for file in files]
@@ -281,6 +282,11 @@ def _controls(messages: Sequence[Message]) -> list[tuple[datetime, Control]]:
             if isinstance(record, Control) and (at := built_time(record.metadata)) is not None:
                 found.append((at, record))
     return sorted(found, key=itemgetter(0))
+
+
+def _is_change(message: Message) -> bool:
+    """Whether a message may be one of those that are not of a full load."""
+    return LOAD not in (message.value or b"")
 
 
 def _ranges(polled: Polled, read: dict[str, Read]) -> dict[str, Read]:

@@ -34,6 +34,8 @@ CONTROLS = frozenset(
 DATA, CONTROL = "data", "control"
 MARK = b'"control"'
 """In each control record, and in few other messages."""
+LOAD = b'"load"'
+"""In each row of a full load, and in few other messages."""
 AGGREGATED = b"\xf3\x89\x9a\xc2"
 """The first bytes of a record in which the Kinesis Producer Library has put several together."""
 

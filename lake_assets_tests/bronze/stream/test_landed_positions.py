@@ -62,7 +62,7 @@ def test_changes_that_no_shard_has(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
     assert gap is not None
     assert gap.startswith(
         f"behind change 1 of transaction {(1 << 32) + 3}, the changes up to change 1 of {(1 << 32) + 4} have not "
-        "arrived, and no shard has them"
+        "landed, and no shard has them"
     )
     found = shop.log.transactions("shop")
     assert (found.gaps, found.others) == (1, ())

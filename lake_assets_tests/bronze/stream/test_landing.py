@@ -6,7 +6,7 @@ import io
 import json
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +345,23 @@ def test_changes_of_before_and_after_a_load_are_in_files_of_their_own(shop: Shop
     shop.stream.put("a", change(3, minutes=21), change(4, minutes=1))
     late = shop.reader().land(0).logged
     assert [[row["id"] for row in shop.rows(file)] for file in late] == [["4"], ["3"]]
+
+
+@pytest.mark.parametrize("landings", [1, 2])
+def test_so_they_are_before_the_message_that_creates_the_table_has_landed(shop: Shop, landings: int) -> None:
+    """It waits in another shard. A row of the load has landed, before the changes or with them."""
+
+    def at(minutes: int) -> datetime:
+        return NOON + timedelta(minutes=minutes)
+
+    old, new = (
+        message("insert", {"id": number}, transaction=number, at=at(minutes))
+        for number, minutes in ((1, 0), (2, 20))
+    )
+    load = message("load", {"id": 9}, at=at(10))
+    reader = shop.reader()
+    for messages in [(old, new, load)] if landings == 1 else [(load,), (old, new)]:
+        shop.stream.put("a", *messages)
+        reader.land(0)
+    files = [file for file in shop.log.files("shop") if file.kind is FileKind.CDC]
+    assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1"], ["2"]]

@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 
-from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.streams import merged_records
 from lake_assets.bronze.stream import merging
 from lake_assets.bronze.stream.landed_objects import CARRIER
 from lake_assets.bronze.stream.merging import Apart, merged_files, runs
@@ -159,14 +159,14 @@ def test_a_reader_that_lands_meanwhile(shop: Shop, monkeypatch: pytest.MonkeyPat
 def test_the_answer_to_a_merge_is_lost(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog has committed it, and it is tried again."""
     land(shop, *[message("insert", {"id": n}, transaction=n) for n in range(1, 13)])
-    real, answers = file_log.replace_records, [CommitStateUnknownException("no answer"), None]
+    real, answers = merged_records.replace_records, [CommitStateUnknownException("no answer"), None]
 
     def replace_records(*given: Any) -> None:
         real(*given)
         if (lost := answers.pop(0)) is not None:
             raise lost
 
-    monkeypatch.setattr(file_log, "replace_records", replace_records)
+    monkeypatch.setattr("lake_assets.bronze.log.file_log.replace_records", replace_records)
     assert merge(shop) == [tuple(range(1, 13))]
     assert answers == []
     assert [(file.offset, file.rows) for file in FileLog(shop.open_catalog()).files("shop")] == [(12, 12)]

@@ -316,10 +316,16 @@ def _end(history: StreamHistory, feed: Feed, used: Lake, before: list[str], outc
 def landed(history: StreamHistory, feed: Feed, used: Lake) -> truth.Bucket:
     """What the log has, as the oracle sees it."""
     there = truth.Bucket(history.written)
-    for shard, read in used.runtime.file_log.read("shop").items():
-        for position, one in feed.placed[shard.rpartition("/")[2]]:
-            if one.counts is not None and read.through is not None and position <= int(read.through):
-                there.put(one.counts)
+    found = [
+        one
+        for shard, read in used.runtime.file_log.read("shop").items()
+        for position, one in feed.placed[shard.rpartition("/")[2]]
+        if read.through is not None and position <= int(read.through)
+    ]
+    # A reload has its rows under the keys of the load before.
+    for one in sorted(found, key=lambda one: one.at):
+        if one.counts is not None:
+            there.put(one.counts)
     return there
 
 
