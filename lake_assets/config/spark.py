@@ -164,7 +164,8 @@ def conf_mistake(key: str, value: Setting) -> str | None:
 class SparkConfig(Model):
     mode: Literal["embedded", "connect"] = "embedded"
     master: str = "local[*]"
-    """The master of a Spark that this machine starts: in the process, or as a Spark Connect server."""
+    """The master of a Spark that this machine starts: in the process, or as a Spark Connect server. A process that
+    `spark-submit` has started has the master that was given there."""
     remote: str = "sc://localhost:15002"
     """The address of a Spark Connect server."""
     conf: dict[str, Setting] = Field(default_factory=dict)

@@ -11,8 +11,12 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SUPPORTED_JAVA = (17, 21)
 """What Spark 4.1 runs on (its documentation, "Downloading"); Iceberg 1.12 needs 17 or later."""
@@ -38,6 +42,20 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
         raise PreflightError(
             f"{origin} is Java {version}, and Spark 4.1 needs Java 17 or 21: {_INSTALL}, and point JAVA_HOME to it."
         )
+
+
+def check_jars(session: "SparkSession", catalog: str, packages: Sequence[str]) -> None:
+    """Raises PreflightError unless Spark has the classes of the catalog; needed where another program has started
+    Spark. `packages`: what the lake would start it with."""
+    try:
+        session.sql(f"SHOW NAMESPACES IN `{catalog}`").collect()
+    except Exception as error:
+        # Any other fault is the catalog's own, and is reported where it is used.
+        if "ClassNotFoundException" in str(error) or "No suitable driver" in str(error):
+            raise PreflightError(
+                "The Spark that started this process lacks jars of the lake: give `spark-submit` the option "
+                f"`--packages {','.join(packages)}`, or those jars of the service that fit its Spark."
+            ) from error
 
 
 def java_feature(version: str) -> int | None:

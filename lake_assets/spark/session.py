@@ -38,9 +38,9 @@ from lake_assets.spark.internals.pyspark_private import (
     settle,
     start_jvm,
 )
-from lake_assets.spark.preflight import PreflightError, check_java
+from lake_assets.spark.preflight import PreflightError, check_jars, check_java
 from lake_assets.spark.properties import java_environment, properties_file
-from lake_assets.spark.settings import filled, session_conf, spark_conf
+from lake_assets.spark.settings import filled, is_submitted, packages, session_conf, spark_conf
 from lake_assets.storage.secret_values import Secrets
 
 if TYPE_CHECKING:
@@ -229,11 +229,14 @@ class SparkSessions:
         with _STARTING:
             _quiet_pyspark()
             conf = spark_conf(lake, brief=self._is_brief)
-            if not has_jvm():
+            if not has_jvm() and not is_submitted():
                 check_java()
                 with _opened(self._spark_log) as log:
                     _launch_jvm(conf, log)
-            return _new(running() or SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
+            base = running() or SparkSession.builder.config(map={**conf}).getOrCreate()
+            if is_submitted():
+                check_jars(base, lake.catalog.name, packages(lake))
+            return _new(base, lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         remote = lake.spark.remote
@@ -341,11 +344,10 @@ def _release(session: Any, remote: str) -> None:
 
 
 def check_spark(lake: LakeConfig) -> None:
-    """Raises PreflightError unless Spark is available: a supported Java for embedded Spark, or a server that
-    answers."""
+    """Raises PreflightError without Spark: without a supported Java to start it, or a server that answers."""
     if lake.spark.mode == "connect":
         check_server(lake.spark.remote)
-    else:
+    elif not is_submitted():
         check_java()
 
 
@@ -373,10 +375,8 @@ def check_server(remote: str) -> None:
 
 
 def _launch_jvm(conf: Mapping[str, str], log: IO[bytes] | None) -> None:
-    """Starts the JVM of this process, unless `spark-submit` has, with its settings in a file: PySpark would put all of
-    them, keys of buckets included, on a command line that every user can read. Its messages go to `log`."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return
+    """Starts the JVM of this process with its settings in a file: PySpark would put all of them, keys of buckets
+    included, on a command line that every user can read. Its messages go to `log`."""
     before = {**os.environ}
     with properties_file(conf) as path:
         own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"

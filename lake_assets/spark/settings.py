@@ -3,6 +3,7 @@
 Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,14 +40,29 @@ S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
 
+DECIDED_BY_SUBMIT = (
+    "spark.master",
+    "spark.app.name",
+    "spark.driver.",
+    "spark.executor.",
+    "spark.jars",
+    "spark.ui.",
+    "spark.log.level",
+    "spark.authenticate",
+)
+"""Beginnings of the names of settings that a process which `spark-submit` has started takes from there."""
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit`, or a service that does the same (Amazon EMR, EMR Serverless, AWS Glue), has started this
+    process. Its Spark then runs already, with the master, the memory and the jars that it was given."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
     """All settings of the session. Those of `spark.conf` in lake.yaml win; its jars are added to the lake's. `brief`:
-    for a process that reads few rows and ends; Java's second compiler would cost it more than it gains."""
-    packages = [ICEBERG]
-    if lake.catalog.type == "sqlite":
-        packages.append(SQLITE_JDBC)
-    if lake.catalog.type == "jdbc" and "postgresql" in uri(lake.catalog).partition("://")[0]:
-        packages.append(POSTGRESQL_JDBC)
+    for a process that reads few rows and ends; Java's second compiler would cost it more than it gains. Without the
+    settings of DECIDED_BY_SUBMIT in a process that `spark-submit` has started."""
     conf = {
         "spark.master": lake.spark.master,
         "spark.app.name": "lake_assets",
@@ -88,8 +104,7 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         for source in lake.sources.values()
         if source.location.startswith("s3://")
     ]
-    if buckets or lake.catalog.warehouse.startswith("s3://"):
-        packages += S3_JARS
+    if _uses_s3(lake):
         conf["spark.jars.excludes"] = S3_EXCLUDES
     for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
@@ -97,11 +112,34 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
     if sts:
         conf["spark.executor.defaultJavaOptions"] = sts
     conf["spark.driver.defaultJavaOptions"] = f"{CHEAP_PROCESSES} {class_archive_options()} {sts}".strip()
-    own = {key: _text(value) for key, value in lake.spark.conf.items()}
-    packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
+    conf |= {key: _text(value) for key, value in lake.spark.conf.items()}
+    conf["spark.jars.packages"] = ",".join(packages(lake))
+    if lake.spark.mode == "embedded" and is_submitted():
+        conf = {key: value for key, value in conf.items() if not key.startswith(DECIDED_BY_SUBMIT)}
+    return conf
+
+
+def packages(lake: LakeConfig) -> list[str]:
+    """The Maven coordinates of the jars that the lake needs, and of those of lake.yaml."""
+    found = [ICEBERG]
+    if lake.catalog.type == "sqlite":
+        found.append(SQLITE_JDBC)
+    if lake.catalog.type == "jdbc" and "postgresql" in uri(lake.catalog).partition("://")[0]:
+        found.append(POSTGRESQL_JDBC)
+    if _uses_s3(lake):
+        found += S3_JARS
+    own = _text(lake.spark.conf.get("spark.jars.packages", "")).split(",")
     # The last version of an artifact wins: that of lake.yaml.
-    jars = {jar.rpartition(":")[0]: jar for jar in packages}
-    return conf | own | {"spark.jars.packages": ",".join(jars.values())}
+    return [
+        *{
+            jar.rpartition(":")[0]: jar for jar in [*found, *(jar.strip() for jar in own if jar.strip())]
+        }.values()
+    ]
+
+
+def _uses_s3(lake: LakeConfig) -> bool:
+    places = [lake.catalog.warehouse, *(source.location for source in lake.sources.values())]
+    return any(place.startswith("s3://") for place in places)
 
 
 def _text(value: str | int | float | bool) -> str:

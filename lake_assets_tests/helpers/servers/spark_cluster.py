@@ -1,0 +1,86 @@
+"""A Spark cluster of this machine: a standalone master, and workers in processes of their own."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pyspark
+
+from lake_assets.spark.preflight import free_port
+from lake_assets_tests.helpers.processes.child import PATIENCE, environment
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+@contextmanager
+def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The master's address, `spark://…`. Each worker has one core; what they write goes to `folder`."""
+    port, page = free_port(), free_port()
+    address = f"spark://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        master = ["Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+        stack.enter_context(_started(folder, "master", master))
+        for number in range(workers):
+            own = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port())]
+            own += ["--work-dir", str(folder / f"work-{number}"), address]
+            stack.enter_context(_started(folder, f"worker-{number}", ["Worker", *own]))
+        _wait(f"http://127.0.0.1:{page}/json/", workers)
+        yield address
+
+
+@contextmanager
+def _started(folder: Path, name: str, arguments: list[str]) -> Iterator[None]:
+    kind, *rest = arguments
+    main = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [SPARK_HOME / "bin" / "spark-class", main, *rest], stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait(page: str, workers: int) -> None:
+    """Until all workers are at the master."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            with urlopen(page, timeout=5) as answer:
+                if f'"aliveworkers" : {workers}' in answer.read().decode():
+                    return
+        except (URLError, OSError):
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(f"no {workers} workers within a minute")
+
+
+def submitted(
+    master: str,
+    program: Sequence[str | Path],
+    *,
+    packages: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """The end of a program that `spark-submit` ran, with its arguments, on a cluster; `variables`: of its
+    environment."""
+    given = [f"--master={master}", *(f"--conf={name}={value}" for name, value in (conf or {}).items())]
+    if packages:
+        given.append(f"--packages={','.join(packages)}")
+    env = environment(**variables) | {"PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(
+        [SPARK_HOME / "bin" / "spark-submit", *given, *program],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
