@@ -30,6 +30,23 @@ from lake_assets.config.columns import Mask, MaskingConfig
 from lake_assets.config.source import SILVER_NAME, SourceConfig
 from lake_assets.config.spark import SparkConfig
 
+Reader = Literal[
+    "athena",
+    "clickhouse",
+    "daft",
+    "databricks",
+    "duckdb",
+    "polars",
+    "pyiceberg",
+    "redshift",
+    "snowflake",
+    "spark",
+    "trino",
+]
+READERS_OF_VERSION_2: frozenset[Reader] = frozenset(("athena", "clickhouse", "daft", "duckdb", "trino"))
+"""Readers that refuse tables of format version 3, or return wrong rows of them: Athena's engine 3 by its documentation,
+and ClickHouse, Daft, DuckDB 1.5.5 and Trino 476 as tried with deletion vectors."""
+
 
 class CatalogConfig(BaseModel):
     """The Iceberg catalog; other keys than the named ones go to Spark and PyIceberg unchanged."""
@@ -85,6 +102,8 @@ class GoldConfig(Model):
     """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the marts, such as the empty-rack limit; passed to them unchanged."""
+    format_version: Literal[2, 3] | None = None
+    """Iceberg's format in which the tables of marts and of own assets are created; by default, that of the lake."""
     checks: dict[str, dict[str, TableCheck]] = Field(default_factory=dict)
     """By mart and name, checks of the mart's rows; see docs/checks.md."""
 
@@ -160,6 +179,13 @@ class LakeConfig(Model):
     alarms: AlarmsConfig = AlarmsConfig()
     secrets: SecretsConfig = SecretsConfig()
     masking: MaskingConfig = MaskingConfig()
+    format_version: Literal[2, 3] = 3
+    """Iceberg's format in which tables are created. In version 3, a batch writes less; not every engine reads it. A
+    table keeps the version that it has: nothing changes it in place, because some warehouses can then no longer refresh
+    it."""
+    readers: tuple[Reader, ...] = ()
+    """The engines that read silver and the marts: `lake-assets validate` names the tables that one of them cannot
+    read."""
     asset_key_prefix: str | None = None
     """What the keys of the lake's assets in Dagster begin with, and the names of its sensors and jobs. It is for lakes
     that share one Dagster instance, such as code locations of staging and production: Dagster identifies an asset by

@@ -228,7 +228,8 @@ class TableConfig(Model):
     quarantine: QuarantineLimits = QuarantineLimits()
     checks: dict[str, TableCheck] = Field(default_factory=dict)
     """By name, checks of the silver table's rows; see docs/checks.md."""
-    format_version: Literal[2, 3] = 3
+    format_version: Literal[2, 3] | None = None
+    """Iceberg's format in which silver's table is created; by default, that of the lake."""
     dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings that differ from the source's; see `SourceConfig.settings`."""
     source_filter: Annotated[str, AfterValidator(_decided_filter)] | None = None

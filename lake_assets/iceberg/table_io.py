@@ -53,13 +53,14 @@ def create_table(
     catalog: Catalog,
     identifier: str,
     columns: Iterable[Column],
+    format_version: int,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     comments: Mapping[str, str] | None = None,
 ) -> None:
     """Creates `namespace.table` unless it exists; safe when two processes do so at once. `comments`: by column."""
     ensure_namespace(catalog, identifier.split(".")[0])
-    given = {"format-version": "3", **TABLE_PROPERTIES, **(properties or {})}
+    given = {"format-version": str(format_version), **TABLE_PROPERTIES, **(properties or {})}
     partitions = joined(", ", map(partition_ddl, partition_by))
     spark.sql(
         sql(

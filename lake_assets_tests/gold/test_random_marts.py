@@ -251,12 +251,12 @@ def rents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rent
 
 @pytest.fixture(scope="module")
 def others(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rents:
-    return rents_with(tmp_path_factory.mktemp("others"), (*OTHERS, HOURLY_TOTAL, KEYED))
+    return rents_with(tmp_path_factory.mktemp("others"), (*OTHERS, HOURLY_TOTAL, KEYED), format_version=2)
 
 
-def rents_with(folder: Path, marts: Sequence[Mart]) -> Rents:
+def rents_with(folder: Path, marts: Sequence[Mart], **sections: Any) -> Rents:
     """One rent, in silver and the marts."""
-    bench = Bench(folder, {RENTS: TABLE})
+    bench = Bench(folder, {RENTS: TABLE}, sections=sections)
     bench.lake = open_lake(bench.lake.config, marts=marts)
     bench.put(load_file(RENTS, [{"id": 100, "began": midnight(FIRST_DAY), "ended": None, "paid": 1}]))
     bench.apply()
@@ -279,6 +279,7 @@ def test_marts_are_what_their_inputs_say(rents: Rents, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(max(1, COUNT // 4), always=(1,)))
 def test_marts_by_hour_week_and_month_in_sql_and_with_a_key(others: Rents, seed: int) -> None:
+    """Their tables, and silver's, are of Iceberg's format 2."""
     before = others.file_of_row(KEYED)
     a_round(others, seed, OTHERS)
     assert_others(others)

@@ -30,7 +30,7 @@ def session(lake: Lake) -> SparkSession:
 
 
 def table(lake: Lake, session: SparkSession, name: str) -> str:
-    create_table(session, lake.runtime.catalog, f"gold.{name}", [parse_column("id", "int not null")])
+    create_table(session, lake.runtime.catalog, f"gold.{name}", [parse_column("id", "int not null")], 3)
     return f"gold.{name}"
 
 
@@ -99,7 +99,7 @@ def test_the_branch_is_gone_when_the_block_fails(lake: Lake, session: SparkSessi
 def test_rows_are_deleted_by_a_key_of_any_name(lake: Lake, session: SparkSession) -> None:
     name = "a {b} {keys} }"
     columns = [parse_column(name, "int not null")]
-    create_table(session, lake.runtime.catalog, "gold.braces", columns)
+    create_table(session, lake.runtime.catalog, "gold.braces", columns, 3)
     held = session.createDataFrame([(1,), (2,), (3,)], f"`{name}` int")
     with attempt(session, lake.config.catalog.name, "gold.braces", None) as current:
         held.writeTo(current.address).append()

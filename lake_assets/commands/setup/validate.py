@@ -22,6 +22,7 @@ from lake_assets.commands.setup.schema_plan import why_stopped
 from lake_assets.config import SourceConfig, TableConfig, TableName, did_you_mean
 from lake_assets.config.base import Keys
 from lake_assets.config.config_file import mistakes_of
+from lake_assets.config.lake_config import READERS_OF_VERSION_2
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.catalog import is_there
 from lake_assets.iceberg.table_io import load_table
@@ -75,6 +76,8 @@ def check(lake: Lake) -> Checked:
     has_log = log is not None and log.head() > 0
     if has_log:
         _note_partitions(lake, checked)
+    for keys, text in _reader_mistakes(lake):
+        checked.mistakes[keys, text] = None
     stopped = why_stopped(lake, arriving, has_log=has_log)
     for target in lake.targets:
         if (why := stopped.get(target.identifier)) is not None:
@@ -106,6 +109,25 @@ def _mart_setting_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
     for name in given:
         if name not in known and (near := did_you_mean(name, known)):
             yield ("gold", "settings", name), f"is not a setting of a mart{near}"
+
+
+def _reader_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
+    """The tables of format version 3 that a reader of lake.yaml cannot read."""
+    config = lake.config
+    limited = [reader for reader in config.readers if reader in READERS_OF_VERSION_2]
+    if not limited:
+        return
+    wanted = {t.identifier: t.config.format_version or config.format_version for t in lake.targets}
+    of_gold = config.gold.format_version or config.format_version
+    wanted |= {mart.identifier: of_gold for mart in lake.marts}
+    catalog = lake.runtime.catalog if is_there(config.catalog) else None
+    for identifier, version in wanted.items():
+        table = load_table(catalog, identifier) if catalog is not None else None
+        found = version if table is None else table.format_version
+        if found > 2:
+            then = "" if table is None else ", drop the table, and let the next run make it again"
+            text = f"{' and '.join(limited)} cannot read {identifier}, whose format version is {found}"
+            yield ("readers",), f"{text}: set format_version: 2{then}"
 
 
 def _known_log(lake: Lake, checked: Checked) -> FileLog | None:

@@ -90,7 +90,6 @@ def _created(context: BatchContext) -> Table:
         # The table is partitioned by a column that the first files did not have, so it is created with today's columns.
         columns, version = target.columns, contracts.versions[-1].number
     properties = {
-        "format-version": str(target.config.format_version),
         VERSION: str(version),
         SHAPE: target.mode.value,
         SOURCE_TABLE: source_table(target),
@@ -100,6 +99,7 @@ def _created(context: BatchContext) -> Table:
         runtime.catalog,
         target.identifier,
         columns,
+        target.config.format_version or runtime.lake.format_version,
         target.partition_by,
         properties,
         target.comments,
