@@ -4,6 +4,7 @@ Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys
 (`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC
@@ -23,11 +24,27 @@ _LAST = "\U0010ffff"
 _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 ARCHIVED = "InvalidObjectState"
 """S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
+_REFUSED = ("AccessDenied", "AllAccessDisabled", "Forbidden", "403")
+_RIGHTS = {
+    "ListObjectsV2": "s3:ListBucket on the bucket",
+    "GetObject": "s3:GetObject on the bucket's objects",
+    # Without s3:ListBucket, S3 answers so for an object that does not exist.
+    "HeadObject": "s3:GetObject on the bucket's objects and s3:ListBucket on the bucket",
+    "PutObject": "s3:PutObject on the bucket's objects",
+    "DeleteObject": "s3:DeleteObject on the bucket's objects",
+}
+"""By request, what it needs."""
+_REFUSED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)")
+"""In S3's own message, also for an action of another service, such as kms:Decrypt."""
 _ADVICE = {
     "NoSuchBucket": "create the bucket or correct the source's location",
     **dict.fromkeys(
-        ("AccessDenied", "AllAccessDisabled", "Forbidden", "403"),
-        "grant s3:ListBucket on the bucket and s3:GetObject on its objects",
+        ("SlowDown", "503", "ServiceUnavailable", "RequestLimitExceeded"),
+        "S3 limits the rate of requests, and has done so for each of the attempts; the next scan tries again",
+    ),
+    **dict.fromkeys(
+        ("KMS.DisabledException", "KMS.NotFoundException", "KMS.KMSInvalidStateException"),
+        "enable or restore the KMS key with which the object is encrypted",
     ),
     **dict.fromkeys(
         ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
@@ -178,7 +195,18 @@ class S3Store:
                 raise ObjectGone(f"{where} vanished or changed: run again.") from error
             if error_code(error) == ARCHIVED:
                 raise StoreError(_archived(where, error)) from error
-            raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
+            code = error_code(error)
+            advice = {**_ADVICE, code: _rights(error)} if code in _REFUSED else _ADVICE
+            raise StoreError(explained(error, "S3", where, where, advice, "s3.endpoint")) from error
+
+
+def _rights(error: Exception) -> str:
+    """What a refused request lacks. S3 names the action only to callers of the bucket's own account."""
+    message = str(getattr(error, "response", {}).get("Error", {}).get("Message", ""))
+    if (found := _REFUSED_ACTION.search(message)) is not None:
+        return f"grant {found[1]}"
+    needed = _RIGHTS[getattr(error, "operation_name", "GetObject")]
+    return f"grant {needed}; for objects under a KMS key, kms:Decrypt and kms:GenerateDataKey on it, too"
 
 
 def _archived(where: str, error: Exception) -> str:

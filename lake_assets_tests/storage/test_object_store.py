@@ -285,7 +285,9 @@ def test_a_stream_that_breaks_off(s3, new_bucket):
         ("AccessDenied", "grant s3:ListBucket"),
         ("InvalidAccessKeyId", "renew the credentials"),
         ("PermanentRedirect", "set s3.region"),
-        ("SlowDown", "look the code up"),
+        ("SlowDown", "S3 limits the rate of requests"),
+        ("KMS.DisabledException", "enable or restore the KMS key"),
+        ("NewCode", "look the code up"),
     ],
 )
 def test_a_refusal_names_the_next_step_and_no_secret(s3, monkeypatch, code, advice):
@@ -298,6 +300,31 @@ def test_a_refusal_names_the_next_step_and_no_secret(s3, monkeypatch, code, advi
     with pytest.raises(StoreError, match=rf"s3://lake/in: S3 answered {code}; .*{advice}") as raised:
         list(store.list())
     assert "AKIA-X" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "request_", "right"),
+    [
+        (lambda store: store.open("x").__enter__(), "get_object", "s3:GetObject on the bucket's objects;"),
+        (lambda store: store.write("x", b""), "put_object", "s3:PutObject"),
+        (lambda store: store.remove("x"), "delete_object", "s3:DeleteObject"),
+    ],
+)
+def test_a_refusal_names_object_and_right(s3, monkeypatch, call, request_, right):
+    store = S3Store("lake/in", s3)
+    operation = "".join(part.capitalize() for part in request_.split("_"))
+    said = ["Access Denied", "User: arn:aws:iam::1:user/me is not authorized to perform: kms:Decrypt on it"]
+
+    def refuse(**_):
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": said.pop(0)}}, operation)
+
+    monkeypatch.setattr(store._client, request_, refuse)
+    for needed in (right, "kms:Decrypt."):
+        with pytest.raises(
+            StoreError, match=rf"s3://lake/in/x: S3 answered AccessDenied; grant {needed}"
+        ) as raised:
+            call(store)
+        assert "arn" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", ["GLACIER", "DEEP_ARCHIVE"])
