@@ -9,6 +9,7 @@ from lake_assets.config import CatalogConfig
 from lake_assets.config.secrets import catalog_hidden_in
 from lake_assets.errors import CatalogUnavailable, LakeError, with_causes
 from lake_assets.spark.causes import root_cause
+from lake_assets.storage.aws_faults import refusal_in
 
 ADVICE = {
     "sqlite": "Correct catalog.uri in lake.yaml, or the permissions of that file and its folder.",
@@ -37,7 +38,10 @@ def explained(config: CatalogConfig, error: Exception) -> CatalogUnavailable:
 
 
 def fault_of(error: BaseException) -> CatalogUnavailable | None:
-    """The same for an error that any step of a command raised; None for an error that is not the catalog's."""
+    """The same for an error that any step of a command raised; None for an error that is not the catalog's, or of the
+    files of a table."""
+    if isinstance(error, OSError) and (refusal := refusal_in(str(error))) is not None:
+        return CatalogUnavailable(f"{refusal}.")
     if isinstance(error, LakeError) or not any(_is_unreached(cause) for cause in with_causes(error)):
         return None
     cause = _cause(error).rstrip(".")

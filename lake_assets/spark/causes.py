@@ -8,6 +8,7 @@ import re
 import traceback
 
 from lake_assets.errors import LakeError, with_causes
+from lake_assets.storage.aws_faults import refusal_in
 
 DISK_FULL = ("No space left on device", "database or disk is full", "Disk quota exceeded")
 """Parts of the messages of the operating system and of SQLite for a full disk or quota."""
@@ -27,6 +28,8 @@ def root_cause(error: BaseException) -> str:
         if isinstance(cause, LakeError):
             return str(cause)
     innermost = [*with_causes(error)][-1]
+    if (refusal := refusal_in(_java_trace(innermost))) is not None:
+        return refusal
     return root_cause_in(_java_trace(innermost)) or _line(str(innermost), type(innermost).__name__)
 
 

@@ -4,7 +4,29 @@ Here: recognising and explaining them, without importing boto3 before a client h
 (`aws_client.py`).
 """
 
+import re
 from collections.abc import Mapping
+
+RIGHTS = {
+    "ListObjectsV2": "s3:ListBucket on the bucket",
+    "GetObject": "s3:GetObject on the bucket's objects",
+    # Without s3:ListBucket, S3 answers so for an object that does not exist.
+    "HeadObject": "s3:GetObject on the bucket's objects and s3:ListBucket on the bucket",
+    **dict.fromkeys(
+        ("PutObject", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"),
+        "s3:PutObject on the bucket's objects",
+    ),
+    **dict.fromkeys(("DeleteObject", "DeleteObjects"), "s3:DeleteObject on the bucket's objects"),
+}
+"""By request to S3, what it needs."""
+_REFUSED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)")
+"""In S3's own message, also for an action of another service, such as kms:Decrypt."""
+_OF_PYARROW = re.compile(
+    r"key '(?P<key>[^']*)' in bucket '(?P<bucket>[^']+)': AWS Error ACCESS_DENIED during (?P<operation>\w+) operation"
+)
+_OF_JAVA = re.compile(r"Service: S3, Status Code: 403")
+_CALL_OF_JAVA = re.compile(r"\.services\.s3\.Default\w+\.(?P<operation>\w+)\(")
+_ADDRESS = re.compile(r"s3[an]?://[^\s,;'\"]+")
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
@@ -31,3 +53,29 @@ def explained(
         to_do = advice.get(code, f"look the code up in the {service} API reference if the error persists")
         return f"{asked}: {service} answered {code}; {to_do}."
     return f"{unreached} cannot be reached ({type(error).__name__}): check the network, {check} and the credentials."
+
+
+def rights(operation: str | None, message: str) -> str:
+    """What a request lacks that S3 has refused, as advice. S3's `message` names the action only to callers of the
+    bucket's own account."""
+    if (found := _REFUSED_ACTION.search(message)) is not None:
+        return f"grant {found[1]}"
+    needed = RIGHTS.get(
+        operation or "", "s3:GetObject, s3:PutObject and s3:DeleteObject on the bucket's objects"
+    )
+    return f"grant {needed}; for objects under a KMS key, kms:Decrypt and kms:GenerateDataKey on it, too"
+
+
+def refusal_in(text: str) -> str | None:
+    """A sentence for the text of an error of PyArrow, or for a trace of Java, that contains a refusal by S3; None for
+    any other text."""
+    if (found := _OF_PYARROW.search(text)) is not None:
+        where, operation = f"s3://{found['bucket']}/{found['key']}", found["operation"]
+    elif _OF_JAVA.search(text):
+        address, call = _ADDRESS.search(text), _CALL_OF_JAVA.search(text)
+        where = address[0].rstrip(".:") if address is not None else "the warehouse or the bucket of the files"
+        operation = call["operation"][0].upper() + call["operation"][1:] if call is not None else ""
+    else:
+        return None
+    asked = f" to {operation}" if operation else ""
+    return f"{where}: S3 answered AccessDenied{asked}; {rights(operation, text)}"

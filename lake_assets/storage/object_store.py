@@ -4,7 +4,6 @@ Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys
 (`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from lake_assets.config import S3Config
 from lake_assets.storage.aws_client import Aws
-from lake_assets.storage.aws_faults import aws_errors, error_code, explained
+from lake_assets.storage.aws_faults import aws_errors, error_code, explained, rights
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.range_reader import RangeReader
 from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
@@ -25,17 +24,6 @@ _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 ARCHIVED = "InvalidObjectState"
 """S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
 _REFUSED = ("AccessDenied", "AllAccessDisabled", "Forbidden", "403")
-_RIGHTS = {
-    "ListObjectsV2": "s3:ListBucket on the bucket",
-    "GetObject": "s3:GetObject on the bucket's objects",
-    # Without s3:ListBucket, S3 answers so for an object that does not exist.
-    "HeadObject": "s3:GetObject on the bucket's objects and s3:ListBucket on the bucket",
-    "PutObject": "s3:PutObject on the bucket's objects",
-    "DeleteObject": "s3:DeleteObject on the bucket's objects",
-}
-"""By request, what it needs."""
-_REFUSED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)")
-"""In S3's own message, also for an action of another service, such as kms:Decrypt."""
 _ADVICE = {
     "NoSuchBucket": "create the bucket or correct the source's location",
     **dict.fromkeys(
@@ -196,17 +184,10 @@ class S3Store:
             if error_code(error) == ARCHIVED:
                 raise StoreError(_archived(where, error)) from error
             code = error_code(error)
-            advice = {**_ADVICE, code: _rights(error)} if code in _REFUSED else _ADVICE
+            message = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message", ""))
+            needed = rights(getattr(error, "operation_name", None), message)
+            advice = {**_ADVICE, code: needed} if code in _REFUSED else _ADVICE
             raise StoreError(explained(error, "S3", where, where, advice, "s3.endpoint")) from error
-
-
-def _rights(error: Exception) -> str:
-    """What a refused request lacks. S3 names the action only to callers of the bucket's own account."""
-    message = str(getattr(error, "response", {}).get("Error", {}).get("Message", ""))
-    if (found := _REFUSED_ACTION.search(message)) is not None:
-        return f"grant {found[1]}"
-    needed = _RIGHTS[getattr(error, "operation_name", "GetObject")]
-    return f"grant {needed}; for objects under a KMS key, kms:Decrypt and kms:GenerateDataKey on it, too"
 
 
 def _archived(where: str, error: Exception) -> str:
