@@ -29,6 +29,7 @@ from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_
 from lake_assets.config.columns import Mask, MaskingConfig
 from lake_assets.config.source import SILVER_NAME, SourceConfig
 from lake_assets.config.spark import SparkConfig
+from lake_assets.config.tables import TableConfig
 
 Reader = Literal[
     "athena",
@@ -190,6 +191,15 @@ class LakeConfig(Model):
     """What the keys of the lake's assets in Dagster begin with, and the names of its sensors and jobs. It is for lakes
     that share one Dagster instance, such as code locations of staging and production: Dagster identifies an asset by
     its key, whichever code location it is in."""
+
+    def silver_version(self, table: TableConfig) -> int:
+        """Iceberg's format in which a table of silver is created."""
+        return table.format_version or self.format_version
+
+    @property
+    def gold_version(self) -> int:
+        """Iceberg's format in which the tables of marts and own assets are created."""
+        return self.gold.format_version or self.format_version
 
     @property
     def key_prefix(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class Part(StrEnum):
     """Expiry, and orphans."""
 
 
-EVERY_PART = (Part.FILES, Part.SNAPSHOTS)
+EVERY_PART = tuple(Part)
 
 
 @dataclass(slots=True)

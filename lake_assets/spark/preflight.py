@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lake_assets.spark.sql import quoted, sql
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -48,7 +50,7 @@ def check_jars(session: "SparkSession", catalog: str, packages: Sequence[str]) -
     """Raises PreflightError unless Spark has the classes of the catalog; needed where another program has started
     Spark. `packages`: what the lake would start it with."""
     try:
-        session.sql(f"SHOW NAMESPACES IN `{catalog}`").collect()
+        session.sql(sql("SHOW NAMESPACES IN {catalog}", catalog=quoted(catalog))).collect()
     except Exception as error:
         # Any other fault is the catalog's own, and is reported where it is used.
         if "ClassNotFoundException" in str(error) or "No suitable driver" in str(error):

@@ -91,7 +91,6 @@ EXACT_NAMES = {
 """Settings of the sessions that the engine works in, not of the shared one: marts are computed in it, and their authors
 write their own SQL."""
 
-
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -228,14 +227,15 @@ class SparkSessions:
 
         with _STARTING:
             _quiet_pyspark()
-            conf = spark_conf(lake, brief=self._is_brief)
-            if not has_jvm() and not is_submitted():
-                check_java()
-                with _opened(self._spark_log) as log:
-                    _launch_jvm(conf, log)
-            base = running() or SparkSession.builder.config(map={**conf}).getOrCreate()
-            if is_submitted():
-                check_jars(base, lake.catalog.name, packages(lake))
+            if (base := running()) is None:
+                conf, submitted = spark_conf(lake, brief=self._is_brief), is_submitted()
+                if not (submitted or has_jvm()):
+                    check_java()
+                    with _opened(self._spark_log) as log:
+                        _launch_jvm(conf, log)
+                base = SparkSession.builder.config(map={**conf}).getOrCreate()
+                if submitted:
+                    check_jars(base, lake.catalog.name, packages(lake))
             return _new(base, lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":

@@ -6,19 +6,16 @@ Here: a Spark of its own, since a role is a setting of its JVM. Not here: boto3 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from pyiceberg.catalog import load_catalog
-from werkzeug.serving import make_server
 
 from lake_assets.bronze.checked.staging import PREFIX
 from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3, watched_server
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 WRITTEN = r"/warehouse/silver_bikes/trips/data/.*\.parquet$"
@@ -30,17 +27,13 @@ Asked = list[tuple[str, str, str]]
 def recorded() -> Iterator[tuple[str, Asked]]:
     """A server of AWS, and what it is asked."""
     asked: Asked = []
-    serve = DomainDispatcherApplication(create_backend_app)
 
-    def recording(environ: dict[str, Any], start: Any) -> Any:
+    def watch(environ: dict[str, Any]) -> None:
         key = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
         asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], key[1] if key else ""))
-        return serve(environ, start)
 
-    server = make_server("127.0.0.1", 0, recording, threaded=True)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
+    with watched_server(watch) as endpoint:
+        yield endpoint, asked
 
 
 @pytest.mark.spark

@@ -4,19 +4,16 @@ right. Not here: what it refuses to the lake's own client (`test_object_store.py
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.causes import root_cause
 from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, run_python
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3, watched_server
 
 REFUSAL = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 OF_PYARROW = (
@@ -57,20 +54,13 @@ def test_a_sentence_for_the_text_of_each_client() -> None:
 def refusing() -> Iterator[tuple[str, list[str]]]:
     """A server of AWS, and expressions for the method and path of the requests that it refuses."""
     refused: list[str] = []
-    serve = DomainDispatcherApplication(create_backend_app)
 
-    def answer(environ: dict[str, Any], start: Any) -> Any:
+    def watch(environ: dict[str, Any]) -> bytes | None:
         asked = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
-        if not any(re.search(each, asked) for each in refused):
-            return serve(environ, start)
-        headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(REFUSAL)))]
-        start("403 Forbidden", headers)
-        return [REFUSAL]
+        return REFUSAL if any(re.search(each, asked) for each in refused) else None
 
-    server = make_server("127.0.0.1", 0, answer, threaded=True)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", refused
-    server.shutdown()
+    with watched_server(watch) as endpoint:
+        yield endpoint, refused
 
 
 @pytest.mark.long

@@ -239,10 +239,12 @@ class FileLog:
         with self._lock:
             return dict(self._known(source).created)
 
-    def transferred(self, source: str) -> Created:
-        """By table of the source, when the first row of each part of its full loads was transferred, in order."""
+    def loads(self, source: str) -> tuple[Created, Created]:
+        """By table of the source's stream, when DMS created it, and when the first row of each part of its full loads
+        was transferred, in order."""
         with self._lock:
-            return dict(self._known(source).transferred)
+            known = self._known(source)
+            return dict(known.created), dict(known.transferred)
 
     def transactions(self, source: str) -> Transactions:
         """What has landed of the transactions of the source's stream."""

@@ -169,13 +169,14 @@ class Landing:
         now, rows, files = datetime.now(UTC), 0, list[Future[NewFile]]()
         # First, because a record may arrive after rows that it is about.
         definitions = [*self._definitions(_controls(polled.messages), done)]
-        created = merged(self._log.created(self._name), done.created)
+        before, transferred = self._log.loads(self._name)
+        created = merged(before, done.created)
         with ThreadPoolExecutor(WRITES_AT_ONCE, "landing") as writers:
             for table, at, definition in definitions:
                 found = definition_object(table, at, content_of(definition))
                 files.append(writers.submit(found.written, self._store))
             rows_of = self._rows(sorted(polled.messages, key=_is_change), done, rest)
-            for file in self._files.of(rows_of, created, self._log.transferred(self._name)):
+            for file in self._files.of(rows_of, created, transferred):
                 files.append(writers.submit(self._object(file, now).written, self._store))
                 rows += file.rows
         new = [file.result() for file in files]

@@ -2,7 +2,7 @@
 
 A table that changes all the time has a file for each landing, and every plan of a batch looks at each record of the
 log. Here: which files can be one, its content and its record. Not here: what silver needs one by one
-(`rounds/merged_landings.py`), the log's commit (`bronze.log.streams.merged_records.py`).
+(`rounds/merged_landings.py`), the log's commit (`bronze/log/streams/merged_records.py`).
 """
 
 import zlib

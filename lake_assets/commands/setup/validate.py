@@ -117,9 +117,8 @@ def _reader_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
     limited = [reader for reader in config.readers if reader in READERS_OF_VERSION_2]
     if not limited:
         return
-    wanted = {t.identifier: t.config.format_version or config.format_version for t in lake.targets}
-    of_gold = config.gold.format_version or config.format_version
-    wanted |= {mart.identifier: of_gold for mart in lake.marts}
+    wanted = {target.identifier: config.silver_version(target.config) for target in lake.targets}
+    wanted |= {mart.identifier: config.gold_version for mart in lake.marts}
     catalog = lake.runtime.catalog if is_there(config.catalog) else None
     for identifier, version in wanted.items():
         table = load_table(catalog, identifier) if catalog is not None else None

@@ -164,7 +164,7 @@ def write(
                 runtime.catalog,
                 identifier,
                 computed.columns,
-                runtime.lake.gold.format_version or runtime.lake.format_version,
+                runtime.lake.gold_version,
                 store.partition_by,
                 comments=computed.comments,
             )

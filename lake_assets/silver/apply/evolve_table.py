@@ -99,7 +99,7 @@ def _created(context: BatchContext) -> Table:
         runtime.catalog,
         target.identifier,
         columns,
-        target.config.format_version or runtime.lake.format_version,
+        runtime.lake.silver_version(target.config),
         target.partition_by,
         properties,
         target.comments,

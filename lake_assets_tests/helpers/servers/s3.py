@@ -3,8 +3,9 @@
 Here: S3, and parts common to all services. Not here: DMS, which moto does not support fully (`dms_task.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 import boto3
@@ -27,6 +28,27 @@ def s3_server() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+@contextmanager
+def watched_server(watch: Callable[[dict[str, Any]], bytes | None]) -> Iterator[str]:
+    """The address of a server that calls `watch` with each request. It refuses a request with what that returns, as the
+    XML of the refusal; with None, it answers."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    serve = DomainDispatcherApplication(create_backend_app)
+
+    def answer(environ: dict[str, Any], start: Any) -> Any:
+        if (refusal := watch(environ)) is None:
+            return serve(environ, start)
+        start("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(refusal)))])
+        return [refusal]
+
+    server = make_server("127.0.0.1", 0, answer, threaded=True)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
 
 
 def client(service: str, endpoint: str | None, **options: Any) -> Any:
