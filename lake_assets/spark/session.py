@@ -227,15 +227,14 @@ class SparkSessions:
 
         with _STARTING:
             _quiet_pyspark()
-            if (base := running()) is None:
-                conf, submitted = spark_conf(lake, brief=self._is_brief), is_submitted()
-                if not (submitted or has_jvm()):
-                    check_java()
-                    with _opened(self._spark_log) as log:
-                        _launch_jvm(conf, log)
-                base = SparkSession.builder.config(map={**conf}).getOrCreate()
-                if submitted:
-                    check_jars(base, lake.catalog.name, packages(lake))
+            conf, submitted = spark_conf(lake, brief=self._is_brief), is_submitted()
+            if not (submitted or has_jvm()):
+                check_java()
+                with _opened(self._spark_log) as log:
+                    _launch_jvm(conf, log)
+            base = running() or SparkSession.builder.config(map={**conf}).getOrCreate()
+            if submitted:  # also if it runs already: the thread of `begin` drops its error
+                check_jars(base, lake.catalog.name, packages(lake))
             return _new(base, lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
