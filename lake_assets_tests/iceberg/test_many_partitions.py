@@ -24,7 +24,7 @@ catalog = runtime.lake.catalog.name
 with runtime.sessions.isolated() as spark:
     without_checksums(spark)
     columns = (parse_column("at", "timestamptz"), parse_column("id", "long"))
-    create_table(spark, runtime.catalog, "gold.hours", columns, ("hour(at)",))
+    create_table(spark, runtime.catalog, "gold.hours", columns, 3, ("hour(at)",))
     rows = spark.range(1000).select(F.timestamp_seconds(F.col("id") % 700 * 3600).alias("at"), "id")
     with attempt(spark, catalog, "gold.hours", None) as current:
         current.writer(rows, {}).append()
