@@ -13,7 +13,7 @@ import re
 import zlib
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,7 +43,13 @@ _AT_ONCE = 1000
 _MORE = f",{NULL}".encode()
 _SPECIAL = re.compile(rb'[",\r\n]')
 
+QUIET = timedelta(seconds=1)
+"""DMS writes no change of a table for longer while it loads the table again."""
+MOST_SPELLS = 8
+"""A reader that was away may find hours of a quiet table, of which not each change is to have a file of its own."""
+
 Names = tuple[str, ...]
+Load = tuple[int, int]
 Spelled = Callable[[str], str]
 
 
@@ -64,9 +70,10 @@ class Row(NamedTuple):
 class LandedFile:
     """The rows of one file, as text."""
 
-    def __init__(self, row: Row, columns: Names, spelled: Mapping[str, Spelled], load: int) -> None:
+    def __init__(self, row: Row, columns: Names, spelled: Mapping[str, Spelled], load: Load) -> None:
         """For this row and others like it. `columns`: those of the source. `spelled`: by column, what makes the lake's
-        spelling of a value from DMS's, if they differ. `load`: which full load the row is of; 0 for a change."""
+        spelling of a value from DMS's, if they differ. `load`: which full load the row is of, or for a change, between
+        which it is, and in which spell."""
         self.table, self.columns, self.load = row.table, columns, load
         self.kind = FileKind.LOAD if row.change.is_load else FileKind.CDC
         self.built: datetime | None = None
@@ -196,15 +203,16 @@ class Files:
         self, rows: Iterable[Row], created: Created = NOTHING_CREATED, transferred: Created = NOTHING_CREATED
     ) -> Iterator[LandedFile]:
         """The files of these rows, each row in one of them, and rows of two full loads in two, as are changes of before
-        and after one, because it supersedes files. The largest is finished when they have much text, the others at the
-        end. `created`: when DMS created their tables; `transferred`: when rows of full loads that have landed were
+        and after one, because it supersedes files. So are changes with a quiet spell in between, because the table may
+        have been loaded in it, of which nothing has been read yet. The largest is finished when they have much text,
+        the others at the end. `created`: when DMS created their tables; `transferred`: when rows of full loads that have landed were
         transferred. `rows`: those of full loads first, because the message that creates their table may land later."""
-        found: dict[tuple[str, bool, int, Names], LandedFile] = {}
+        found: dict[tuple[str, bool, Load, Names], LandedFile] = {}
         keeps_null, size = self._source.dms.include_null_and_empty, 0
         loads = _Loads(created, transferred)
         for row in rows:
             names = self._names(row)
-            load = loads.number_of(row)
+            load = loads.of(row)
             place = row.table, row.change.is_load, load, names
             if (file := found.get(place)) is None:
                 alike = (open_file for open_file in found.values() if _is_of(open_file, row, names, load))
@@ -273,22 +281,38 @@ class _Loads:
         self._created, self._transferred = created, transferred
         self._borders: dict[str, list[datetime]] = {}
         """By table, the times that changes of before and after a full load have between them."""
+        self._spells: dict[tuple[str, int], list[list[datetime]]] = {}
+        """Of the changes of a table between two such times: of each spell the first and the last time."""
 
-    def number_of(self, row: Row) -> int:
-        """Which of its table's full loads a row is of; of a change, between which of the known times it is."""
+    def of(self, row: Row) -> Load:
+        """Which of its table's full loads a row is of; of a change, between which of the known times it is, and in
+        which spell of changes."""
         if row.built is None:
-            return 0
+            return 0, 0
         created = self._created.get(row.table, ())
         if (borders := self._borders.get(row.table)) is None:
             borders = sorted([*created, *self._transferred.get(row.table, ())])
             self._borders[row.table] = borders
-        if not row.change.is_load:
-            return load_number(borders, row.built)
-        insort(borders, row.built)
-        return load_number(created, row.built)
+        if row.change.is_load:
+            insort(borders, row.built)
+            return load_number(created, row.built), 0
+        number = load_number(borders, row.built)
+        return number, _spell_of(row.built, self._spells.setdefault((row.table, number), []))
 
 
-def _is_of(file: LandedFile, row: Row, names: Names, load: int) -> bool:
+def _spell_of(at: datetime, spells: list[list[datetime]]) -> int:
+    """The number of the spell that a time is in; adds it to the spells."""
+    apart = [max(first - at, at - last) for first, last in spells]
+    if not apart or (min(apart) > QUIET and len(spells) < MOST_SPELLS):
+        spells.append([at, at])
+        return len(spells) - 1
+    number = apart.index(min(apart))
+    first, last = spells[number]
+    spells[number][:] = min(first, at), max(last, at)
+    return number
+
+
+def _is_of(file: LandedFile, row: Row, names: Names, load: Load) -> bool:
     """Whether the row has the file's columns, in whatever order, and is of its full load."""
     same = file.table == row.table and (file.kind is FileKind.LOAD) == row.change.is_load
     return same and file.load == load and {*file.columns} == {*names}

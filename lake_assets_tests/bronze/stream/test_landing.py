@@ -334,15 +334,15 @@ def test_positions_are_in_the_log(shop: Shop) -> None:
 def test_changes_of_before_and_after_a_load_are_in_files_of_their_own(shop: Shop) -> None:
     """By a file's time, a full load supersedes it or does not."""
 
-    def change(number: int, minutes: int) -> bytes:
-        at = NOON + timedelta(minutes=minutes)
+    def change(number: int, ms: int) -> bytes:
+        at = NOON + timedelta(milliseconds=ms)
         return message("insert", {"id": number}, transaction=number, at=at)
 
-    created = control("create-table", {}, at=NOON + timedelta(minutes=10))
-    shop.stream.put("a", change(1, minutes=0), created, change(2, minutes=20))
+    created = control("create-table", {}, at=NOON + timedelta(milliseconds=1010))
+    shop.stream.put("a", change(1, ms=0), created, change(2, ms=20))
     files = [f for f in shop.reader().land(0).logged if not f.key.startswith(CARRIER)]
     assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1"], ["2"]]
-    shop.stream.put("a", change(3, minutes=21), change(4, minutes=1))
+    shop.stream.put("a", change(3, ms=21), change(4, ms=1))
     late = shop.reader().land(0).logged
     assert [[row["id"] for row in shop.rows(file)] for file in late] == [["4"], ["3"]]
 
@@ -351,12 +351,11 @@ def test_changes_of_before_and_after_a_load_are_in_files_of_their_own(shop: Shop
 def test_so_they_are_before_the_message_that_creates_the_table_has_landed(shop: Shop, landings: int) -> None:
     """It waits in another shard. A row of the load has landed, before the changes or with them."""
 
-    def at(minutes: int) -> datetime:
-        return NOON + timedelta(minutes=minutes)
+    def at(ms: int) -> datetime:
+        return NOON + timedelta(milliseconds=ms)
 
     old, new = (
-        message("insert", {"id": number}, transaction=number, at=at(minutes))
-        for number, minutes in ((1, 0), (2, 20))
+        message("insert", {"id": number}, transaction=number, at=at(ms)) for number, ms in ((1, 0), (2, 20))
     )
     load = message("load", {"id": 9}, at=at(10))
     reader = shop.reader()
@@ -365,3 +364,22 @@ def test_so_they_are_before_the_message_that_creates_the_table_has_landed(shop: 
         reader.land(0)
     files = [file for file in shop.log.files("shop") if file.kind is FileKind.CDC]
     assert [[row["id"] for row in shop.rows(file)] for file in files] == [["1"], ["2"]]
+
+
+def test_so_they_are_before_anything_of_the_load_has_landed(shop: Shop) -> None:
+    """Everything of it waits in another shard. DMS writes no change of the table while it loads it."""
+    seconds = [0.0, 0.9, 1.8, 60.0, 1.2, 60.5]
+    for number, second in enumerate(seconds):
+        at = NOON + timedelta(seconds=second)
+        shop.stream.put("a", message("insert", {"id": number}, transaction=number, at=at))
+    files = shop.reader().land(0).logged
+    assert [[row["id"] for row in shop.rows(file)] for file in files] == [["0", "1", "2", "4"], ["3", "5"]]
+
+
+def test_a_quiet_table_has_few_files(shop: Shop) -> None:
+    for number in range(50):
+        at = NOON + timedelta(minutes=number)
+        shop.stream.put("a", message("insert", {"id": number}, transaction=number, at=at))
+    files = shop.reader().land(0).logged
+    assert len(files) == landed_files.MOST_SPELLS
+    assert sorted(int(row["id"]) for file in files for row in shop.rows(file)) == [*range(50)]
