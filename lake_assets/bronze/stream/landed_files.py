@@ -205,8 +205,9 @@ class Files:
         """The files of these rows, each row in one of them, and rows of two full loads in two, as are changes of before
         and after one, because it supersedes files. So are changes with a quiet spell in between, because the table may
         have been loaded in it, of which nothing has been read yet. The largest is finished when they have much text,
-        the others at the end. `created`: when DMS created their tables; `transferred`: when rows of full loads that have landed were
-        transferred. `rows`: those of full loads first, because the message that creates their table may land later."""
+        the others at the end. `created`: when DMS created their tables; `transferred`: when rows of full loads that
+        have landed were transferred. `rows`: those of full loads first, because the message that creates their table
+        may land later."""
         found: dict[tuple[str, bool, Load, Names], LandedFile] = {}
         keeps_null, size = self._source.dms.include_null_and_empty, 0
         loads = _Loads(created, transferred)
