@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets.config import S3Config
 from lake_assets.spark.connect_server import SESSION_TIMEOUT, ConnectServer
+from lake_assets.spark.jars import S3_EXCLUDES, every_jar
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
-from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.cheap_spark import remember_classes, without_checksums
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _start_server(folder: Path) -> ConnectServer:
     conf = {
         # With the jars for S3, which must be there before the server starts.
-        "spark.jars.packages": EVERY_JAR,
+        "spark.jars.packages": every_jar(),
         "spark.jars.excludes": S3_EXCLUDES,
         "spark.driver.memory": "3g",
         # As below.
@@ -120,7 +120,7 @@ def _embedded() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
-        .config("spark.jars.packages", EVERY_JAR)
+        .config("spark.jars.packages", every_jar())
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
-from lake_assets.spark.settings import ICEBERG
+from lake_assets.spark.jars import iceberg_jar
 
 PRODUCT = "lake_assets"
 PACKAGES = ("deltalake", "duckdb", "pyarrow", "pyiceberg", "pyspark")
@@ -187,7 +187,7 @@ class Results:
         )
 
     def _versions(self) -> dict[str, str]:
-        found = {"python": platform.python_version(), "iceberg": ICEBERG.rpartition(":")[2]}
+        found = {"python": platform.python_version(), "iceberg": iceberg_jar().rpartition(":")[2]}
         for package in PACKAGES:
             try:
                 found[package] = version(package)

@@ -168,6 +168,9 @@ class SparkConfig(Model):
     `spark-submit` has started has the master that was given there."""
     remote: str = "sc://localhost:15002"
     """The address of a Spark Connect server."""
+    jars: Literal["fetched", "provided"] = "fetched"
+    """Whether Spark fetches the lake's jars from Maven Central when it starts, or they are among its own, as in a
+    container image or on Amazon EMR. Those of `spark.jars.packages` in `conf` are always fetched."""
     conf: dict[str, Setting] = Field(default_factory=dict)
     """Settings of Spark. Those that change values, types, names or rows are refused."""
 

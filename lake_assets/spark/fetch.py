@@ -1,8 +1,8 @@
 """`python -m lake_assets.spark.fetch`: download Spark's jars, S3's included, and write an archive of its classes.
 
 It runs once, at installation, so that later runs need no network, and two processes never download the same jar at the
-same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars, and that Spark
-takes the archive (`settings.py`).
+same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars (`jars.py`), and
+that Spark takes the archive (`settings.py`).
 """
 
 import os
@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 import psutil
 from pyspark.sql import SparkSession
 
+from lake_assets.spark.jars import S3_EXCLUDES, every_jar
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import java_environment
-from lake_assets.spark.settings import CLASS_ARCHIVE, EVERY_JAR, S3_EXCLUDES
+from lake_assets.spark.settings import CLASS_ARCHIVE
 from lake_assets.spark.sql import quoted, sql, table_address
 
 SECONDS = 120.0
@@ -45,7 +46,7 @@ def _started(warehouse: str, java_options: str) -> SparkSession:
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": java_options,
-        "spark.jars.packages": EVERY_JAR,
+        "spark.jars.packages": every_jar(),
         "spark.jars.excludes": S3_EXCLUDES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",

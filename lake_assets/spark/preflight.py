@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUPPORTED_JAVA = (17, 21)
-"""What Spark 4.1 runs on (its documentation, "Downloading"); Iceberg 1.12 needs 17 or later."""
+"""What Spark 4.0 and 4.1 run on (their documentation, "Downloading"); Iceberg 1.12 needs 17 or later."""
 
 _INSTALL = "install OpenJDK 17, for example with `apt-get install openjdk-17-jre-headless`"
 _VERSION = re.compile(r'^\S+ version "(?P<version>[^"]+)"', re.MULTILINE)
@@ -42,7 +42,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
     version = _java_version(java, origin, environ)
     if java_feature(version) not in SUPPORTED_JAVA:
         raise PreflightError(
-            f"{origin} is Java {version}, and Spark 4.1 needs Java 17 or 21: {_INSTALL}, and point JAVA_HOME to it."
+            f"{origin} is Java {version}, and Spark 4 needs Java 17 or 21: {_INSTALL}, and point JAVA_HOME to it."
         )
 
 

@@ -38,9 +38,10 @@ from lake_assets.spark.internals.pyspark_private import (
     settle,
     start_jvm,
 )
+from lake_assets.spark.jars import packages
 from lake_assets.spark.preflight import PreflightError, check_jars, check_java
 from lake_assets.spark.properties import java_environment, properties_file
-from lake_assets.spark.settings import filled, is_submitted, packages, session_conf, spark_conf
+from lake_assets.spark.settings import filled, is_submitted, session_conf, spark_conf
 from lake_assets.storage.secret_values import Secrets
 
 if TYPE_CHECKING:

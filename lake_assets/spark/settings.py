@@ -1,6 +1,7 @@
-"""Jars and settings that Spark is started with: those of lake.yaml, and those that the engine relies on.
+"""Settings that Spark is started with: those of lake.yaml, and those that the engine relies on.
 
-Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
+Here: the settings of a lake. Not here: which jars (`jars.py`), sessions (`session.py`), a Spark Connect server
+(`connect_server.py`).
 """
 
 import os
@@ -11,19 +12,9 @@ from pathlib import Path
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.aws.secret_references import Value, with_values
 from lake_assets.config.spark import EXACT
-from lake_assets.spark.catalog_conf import spark_catalog_conf, uri
+from lake_assets.spark.catalog_conf import spark_catalog_conf
+from lake_assets.spark.jars import S3_EXCLUDES, packages, uses_s3
 
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
-POSTGRESQL_JDBC = "org.postgresql:postgresql:42.7.7"
-S3_JARS = (
-    "org.apache.hadoop:hadoop-aws:3.4.2",
-    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
-    "software.amazon.awssdk:apache-client:2.35.4",
-    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
-)
-EVERY_JAR = ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS))
-"""`spark.jars.packages` with all jars, whatever the catalog and the buckets."""
 CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
 """Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
 CHEAP_PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
@@ -36,8 +27,6 @@ CODE_CACHE = "spark.sql.codegen.cache.maxEntries"
 STARTED_WITH = ("spark.sql.extensions", CODE_CACHE)
 """Settings of Spark SQL that a session cannot change."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
-S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
 
 DECIDED_BY_SUBMIT = (
@@ -104,7 +93,7 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         for source in lake.sources.values()
         if source.location.startswith("s3://")
     ]
-    if _uses_s3(lake):
+    if uses_s3(lake):
         conf["spark.jars.excludes"] = S3_EXCLUDES
     for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
@@ -113,33 +102,11 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         conf["spark.executor.defaultJavaOptions"] = sts
     conf["spark.driver.defaultJavaOptions"] = f"{CHEAP_PROCESSES} {class_archive_options()} {sts}".strip()
     conf |= {key: _text(value) for key, value in lake.spark.conf.items()}
-    conf["spark.jars.packages"] = ",".join(packages(lake))
+    if jars := packages(lake):
+        conf["spark.jars.packages"] = ",".join(jars)
     if lake.spark.mode == "embedded" and is_submitted():
         conf = {key: value for key, value in conf.items() if not key.startswith(DECIDED_BY_SUBMIT)}
     return conf
-
-
-def packages(lake: LakeConfig) -> list[str]:
-    """The Maven coordinates of the jars that the lake needs, and of those of lake.yaml."""
-    found = [ICEBERG]
-    if lake.catalog.type == "sqlite":
-        found.append(SQLITE_JDBC)
-    if lake.catalog.type == "jdbc" and "postgresql" in uri(lake.catalog).partition("://")[0]:
-        found.append(POSTGRESQL_JDBC)
-    if _uses_s3(lake):
-        found += S3_JARS
-    own = _text(lake.spark.conf.get("spark.jars.packages", "")).split(",")
-    # The last version of an artifact wins: that of lake.yaml.
-    return [
-        *{
-            jar.rpartition(":")[0]: jar for jar in [*found, *(jar.strip() for jar in own if jar.strip())]
-        }.values()
-    ]
-
-
-def _uses_s3(lake: LakeConfig) -> bool:
-    places = [lake.catalog.warehouse, *(source.location for source in lake.sources.values())]
-    return any(place.startswith("s3://") for place in places)
 
 
 def _text(value: str | int | float | bool) -> str:

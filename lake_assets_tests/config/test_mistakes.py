@@ -141,7 +141,7 @@ def test_each_wrong_column_is_named(refusal):
             "automation: {poll_window: [1]}",
             "automation.poll_window: expected a duration such as 30s, 5m, 2h or 1d",
         ),
-        ("spark: {zone: 1}", "spark.zone: is not a known key; known are mode, master, remote, conf"),
+        ("spark: {zone: 1}", "spark.zone: is not a known key; known are mode, master, remote, jars, conf"),
         ("spark: {conf: {}, 'master:x': 1}", "spark.master: is not a known key; put a space after the colon"),
     ],
 )

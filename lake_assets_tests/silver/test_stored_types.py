@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.config.spark import EXACT
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.spark.settings import ICEBERG, SQLITE_JDBC
+from lake_assets.spark.jars import SQLITE_JDBC, iceberg_jar
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 
@@ -145,7 +145,7 @@ def in_a_spark_of_others(folder: Path) -> dict[str, Any]:
     odd = {key: ODD.get(value, value) for key, value in EXACT.items()}
     odd |= {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
     builder = SparkSession.builder.master("local[1]").config(
-        "spark.jars.packages", f"{ICEBERG},{SQLITE_JDBC}"
+        "spark.jars.packages", f"{iceberg_jar()},{SQLITE_JDBC}"
     )
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     others = builder.config("spark.sql.extensions", extensions).config(map={**odd}).getOrCreate()

@@ -79,7 +79,7 @@ def test_supported_java(tmp_path, said):
 def test_another_version_is_named_with_its_place(tmp_path, version):
     java = fake_java(tmp_path, stderr=openjdk(version))
     assert sentence({"PATH": str(tmp_path)}) == (
-        f"{java} (from PATH) is Java {version}, and Spark 4.1 needs Java 17 or 21: install OpenJDK 17, for example "
+        f"{java} (from PATH) is Java {version}, and Spark 4 needs Java 17 or 21: install OpenJDK 17, for example "
         "with `apt-get install openjdk-17-jre-headless`, and point JAVA_HOME to it."
     )
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from lake_assets.config import LakeConfig, S3Config, SourceConfig
 from lake_assets.spark import settings
-from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
+from lake_assets.spark.jars import S3_EXCLUDES, SQLITE_JDBC, iceberg_jar, s3_jars
+from lake_assets.spark.settings import spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 OPTIONS = "spark.driver.extraJavaOptions"
@@ -23,14 +24,14 @@ def jars(folder: Path, **sections: Any) -> list[str]:
 
 
 def test_jars_of_ones_own_come_on_top(tmp_path: Path) -> None:
-    own = f"org.postgresql:postgresql:42.7.4, {ICEBERG}"
+    own = f"org.postgresql:postgresql:42.7.4, {iceberg_jar()}"
     found = jars(tmp_path, spark={"conf": {JARS: own}})
-    assert found == [ICEBERG, SQLITE_JDBC, "org.postgresql:postgresql:42.7.4"]
+    assert found == [iceberg_jar(), SQLITE_JDBC, "org.postgresql:postgresql:42.7.4"]
 
 
 def test_another_version_of_a_jar_takes_its_place(tmp_path: Path) -> None:
     found = jars(tmp_path, spark={"conf": {JARS: "org.xerial:sqlite-jdbc:3.99.0"}})
-    assert found == [ICEBERG, "org.xerial:sqlite-jdbc:3.99.0"]
+    assert found == [iceberg_jar(), "org.xerial:sqlite-jdbc:3.99.0"]
 
 
 @pytest.mark.parametrize(
@@ -42,9 +43,9 @@ def test_another_version_of_a_jar_takes_its_place(tmp_path: Path) -> None:
     ids=["files", "tables"],
 )
 def test_what_is_in_s3_needs_its_jars(tmp_path: Path, sections: dict[str, Any]) -> None:
-    assert set(S3_JARS) < set(jars(tmp_path, **sections))
+    assert set(s3_jars()) < set(jars(tmp_path, **sections))
     assert spark_conf(lake_config(tmp_path, **sections))["spark.jars.excludes"] == S3_EXCLUDES
-    assert not set(S3_JARS) & set(jars(tmp_path))
+    assert not set(s3_jars()) & set(jars(tmp_path))
 
 
 def test_a_role_needs_no_further_jar(tmp_path: Path) -> None:
@@ -123,3 +124,18 @@ def test_the_pools_are_found_by_a_path_as_it_is(tmp_path: Path, monkeypatch: pyt
         spark_conf(lake_config(tmp_path))["spark.scheduler.allocation.file"]
         == "file:///home/José Díaz/fair_pools.xml"
     )
+
+
+@pytest.mark.parametrize(("version", "iceberg"), [("4.0.2", "4.0_2.13:1.11.0"), ("4.1.4", "4.1_2.13:1.12.0")])
+def test_jars_are_those_of_the_installed_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, iceberg: str
+) -> None:
+    monkeypatch.setattr("pyspark.version.__version__", version)
+    assert jars(tmp_path) == [f"org.apache.iceberg:iceberg-spark-runtime-{iceberg}", SQLITE_JDBC]
+
+
+def test_jars_that_are_there_are_not_fetched(tmp_path: Path) -> None:
+    in_s3 = {"location": "s3://bucket/dms"}
+    assert JARS not in spark_conf(lake_config(tmp_path, source=in_s3, spark={"jars": "provided"}))
+    own = {"jars": "provided", "conf": {JARS: "com.mysql:mysql-connector-j:9.4.0"}}
+    assert jars(tmp_path, source=in_s3, spark=own) == ["com.mysql:mysql-connector-j:9.4.0"]

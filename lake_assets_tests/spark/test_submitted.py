@@ -14,7 +14,8 @@ from lake_assets.demo.compare import compare_with_source
 from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.history import generate_history
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets.spark.settings import DECIDED_BY_SUBMIT, ICEBERG, SQLITE_JDBC, spark_conf
+from lake_assets.spark.jars import SQLITE_JDBC, iceberg_jar
+from lake_assets.spark.settings import DECIDED_BY_SUBMIT, spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 from lake_assets_tests.helpers.processes.child import ROOT, output_of
 from lake_assets_tests.helpers.servers.spark_cluster import spark_cluster, submitted
@@ -63,7 +64,9 @@ def test_the_main_job_runs_on_the_executors(tmp_path: Path) -> None:
     logged = {"dir": f"file://{tmp_path}/events", "compress": "false", "rolling.enabled": "false"}
     conf = {f"spark.eventLog.{name}": value for name, value in ({"enabled": "true"} | logged).items()}
     with spark_cluster(tmp_path) as master:
-        done = submitted(master, program, packages=[ICEBERG, SQLITE_JDBC], conf=conf, LAKE_HOME=str(tmp_path))
+        done = submitted(
+            master, program, packages=[iceberg_jar(), SQLITE_JDBC], conf=conf, LAKE_HOME=str(tmp_path)
+        )
     output_of(done)
     catalog, masks = open_catalog(config.catalog), source_masks(config)
     found = compare_with_source(catalog, "silver_bikeshare", tmp_path / "source.db", masks)
@@ -78,7 +81,7 @@ def test_the_error_names_the_jars_that_are_missing(tmp_path: Path) -> None:
     program = prepared(tmp_path, changes=10)
     done = submitted("local[2]", [*program, "--table", "bikes"], LAKE_HOME=str(tmp_path))
     assert done.returncode == 1
-    said = f"give `spark-submit` the option `--packages {ICEBERG},{SQLITE_JDBC}`"
+    said = f"give `spark-submit` the option `--packages {iceberg_jar()},{SQLITE_JDBC}`"
     assert (
         f"silver_bikeshare.bikes failed: The Spark that started this process lacks jars of the lake: {said}"
         in (done.stdout + done.stderr)

@@ -1,0 +1,101 @@
+"""The main job with files in S3 and tables in Glue: on the installed Spark, and on that of Amazon EMR.
+
+The server is moto's, with a Glue that refuses stale commits. Not here: what the rows amount to in every case
+(`silver/`), jars (`spark/test_settings.py`).
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lake_assets.config.config_file import load_lake
+from lake_assets.demo.compare import compare_with_source
+from lake_assets.demo.demo_commands import source_masks
+from lake_assets.demo.history import generate_history
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
+from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+
+pytestmark = pytest.mark.slow
+
+END = datetime(2026, 11, 8, tzinfo=UTC)
+OLDER_SPARK = ROOT / ".venv" / "older_spark"
+"""Where `make test` installs the PySpark of Amazon EMR's release emr-spark-8.0.0."""
+OF_EMR = ",".join(
+    f"org.apache.iceberg:{name}:1.10.1" for name in ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
+)
+VERSION = "import pyspark; print(pyspark.__version__)"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with glue_server() as address:
+        yield address
+
+
+def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Path:
+    """The demonstration's lake.yaml for the server."""
+    text: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
+    text["catalog"] = tables_in_glue(endpoint, f"s3://{bucket}/warehouse")
+    text["sources"]["bikeshare"]["location"] = f"s3://{bucket}/bronze"
+    text["sources"]["bikeshare"]["s3"] = {"endpoint": endpoint, "path_style": True, **ACCESS}
+    text["spark"]["conf"] |= {"spark.jars.packages": jars} if jars else {}
+    path = folder / "lake.yaml"
+    path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bucket", "python_path", "jars", "version"),
+    [
+        pytest.param("installed", [], None, "4.1.", id="installed"),
+        pytest.param(
+            "of-emr",
+            [str(OLDER_SPARK)],
+            OF_EMR,
+            "4.0.2",
+            id="of Amazon EMR",
+            marks=pytest.mark.skipif(not OLDER_SPARK.exists(), reason="`make test` installs this PySpark"),
+        ),
+    ],
+)
+def test_silver_equals_the_source(
+    tmp_path: Path,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    bucket: str,
+    python_path: list[str],
+    jars: str | None,
+    version: str,
+) -> None:
+    for key in ("access_key_id", "secret_access_key", "region"):
+        monkeypatch.setenv(f"AWS_{key.upper()}", ACCESS[key])
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    client("s3", endpoint).create_bucket(Bucket=bucket)
+    path = lake_file(tmp_path, endpoint, bucket, jars)
+    config, database = load_lake(path), tmp_path / "source.db"
+    generate_history(
+        f"s3://{bucket}/bronze/",
+        database,
+        seed=12,
+        changes=1_500,
+        days=2,
+        past_trips=300,
+        end=END,
+    )
+    # Python looks for PySpark there first.
+    env = environment(PYTHONPATH=os.pathsep.join([*python_path, str(ROOT)]))
+    assert output_of(run_python("-c", VERSION, timeout=PATIENCE, env=env)).startswith(version)
+    sync = ("-m", "lake_assets.cli", "--config", path, "sync")
+    output_of(run_python(*sync, timeout=PATIENCE, env=env))
+    found = compare_with_source(
+        open_catalog(config.catalog), "silver_bikeshare", database, source_masks(config)
+    )
+    assert [one for one in found if not one.equal] == []
+    assert len(found) == 7
