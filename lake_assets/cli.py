@@ -86,7 +86,12 @@ def options(
 
 
 @app.command()
-def validate(context: typer.Context) -> None:
+def validate(
+    context: typer.Context,
+    online: Annotated[
+        bool, typer.Option("--online", help="Try the catalog on a throw-away table, too.")
+    ] = False,
+) -> None:
     """Check lake.yaml, alone and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
     from lake_assets.config.config_file import ConfigError, included_tables, load_lake
@@ -98,6 +103,8 @@ def validate(context: typer.Context) -> None:
         err.print(f"warning: {warning}")
     if checked.mistakes:
         raise ConfigError(context.obj, list(checked.mistakes), included_tables(context.obj))
+    if online:
+        lake.runtime.probe()
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
         f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "

@@ -21,6 +21,7 @@ from lake_assets.bronze.stream.clients.stream_client import opened_client
 from lake_assets.config import LakeConfig, Strategy, TableName
 from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.catalog_probe import refuse_unfit
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.storage.aws_client import Aws
@@ -75,8 +76,14 @@ class LakeRuntime:
     @cached_property
     def file_log(self) -> FileLog:
         log = FileLog(self.catalog, owner=owner_of(self.lake))
-        log.ensure()
+        # What writes a catalog in SQLite are the two clients themselves.
+        log.ensure(self.probe if self.lake.catalog.type != "sqlite" else lambda: None)
         return log
+
+    def probe(self) -> None:
+        """Tries what the lake needs of the catalog; raises CatalogUnfit. By itself only before the lake's first
+        write."""
+        refuse_unfit(self.catalog, self.lake)
 
     @cached_property
     def contracts(self) -> ContractLog:

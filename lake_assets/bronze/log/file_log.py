@@ -95,11 +95,12 @@ class FileLog:
         self._identity: str | None = None
 
     @_room()
-    def ensure(self) -> None:
+    def ensure(self, before_first: Callable[[], None] = lambda: None) -> None:
         """Creates the table, or adds the columns and properties that an existing one lacks. Raises NotLogged when the
-        disk is full, LakeError when its metadata is gone."""
+        disk is full, LakeError when its metadata is gone. `before_first`: called before it creates the table."""
         table = _reading(self._load)
         if table is None:
+            before_first()
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
         if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
