@@ -54,7 +54,7 @@ def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Pat
 @pytest.mark.parametrize(
     ("bucket", "python_path", "jars", "version"),
     [
-        pytest.param("installed", [], None, "4.1.", id="installed"),
+        pytest.param("installed", [], None, "4.1.", id="installed", marks=pytest.mark.long),
         pytest.param(
             "of-emr",
             [str(OLDER_SPARK)],

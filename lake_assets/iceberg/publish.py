@@ -9,13 +9,19 @@ that two attempts share, or that starts at main's head at the time of its creati
 
 import contextlib
 import logging
+import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
 
+import psutil
 from py4j.protocol import Py4JError
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -31,8 +37,10 @@ from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_fram
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
+CLOCK_STEPS = 2
+"""Seconds by which the beginning of a process may seem to move when the machine's clock is set."""
 EVERY_ROW = Sql("true")
-_NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
+_NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_([0-9a-f]{{24}})[0-9a-f]{{8}}")
 LOST_RACE = (
     "CommitFailedException",  # the table's metadata has changed; another attempt's dropped branch is enough
     "unknown snapshot",  # the snapshot that the attempt was planned from has expired
@@ -66,6 +74,38 @@ def begun_at(branch: str) -> datetime | None:
     return datetime.fromtimestamp(int(match[1]), UTC) if match is not None else None
 
 
+def is_of_dead_process(branch: str) -> bool:
+    """Whether the branch is of an attempt whose process is dead; False also if it was one of another machine, or of
+    another container."""
+    match = _NAME.fullmatch(branch)
+    if match is None or not match[2].startswith(_machine()):
+        return False
+    pid, began = (int(match[2][at : at + 8], 16) for at in (8, 16))
+    try:
+        return abs(_began(pid) - began) > CLOCK_STEPS
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _owner() -> str:
+    """This process in 24 digits: its machine, its id, and when it began, because ids are given again."""
+    return f"{_machine()}{os.getpid():08x}{_began(os.getpid()):08x}"
+
+
+def _began(pid: int) -> int:
+    return int(psutil.Process(pid).create_time())
+
+
+@cache
+def _machine() -> str:
+    """Within which an id of a process means one process, in eight digits."""
+    # Where there is no such file, as on macOS, the name has to do.
+    boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    known = [socket.gethostname(), boot.read_text() if boot.exists() else ""]
+    known += [str(space.readlink())] if space.is_symlink() else []
+    return sha256("\n".join(known).encode()).hexdigest()[:8]
+
+
 class Attempt:
     """One attempt to publish to one table. Write to `address`, then `publish()`."""
 
@@ -75,9 +115,9 @@ class Attempt:
         self._catalog = catalog
         self._identifier = identifier
         # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
-        # for longer, any expiry would drop the branch of a running attempt. `table_maintenance.py` drops the branches
-        # of dead attempts.
-        self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
+        # for longer, any expiry would drop the branch of a running attempt. The next attempt drops the branches of dead
+        # ones, and `table_maintenance.py` those of other machines.
+        self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{_owner()}{token_hex(4)}"
         self.table = table_address(catalog, identifier)
         self.address = joined(".", (self.table, quoted("branch_" + self.branch)))
 
@@ -260,7 +300,10 @@ def attempt(
     table: Table | None = None,
 ) -> Iterator[Attempt]:
     """A started attempt. Its branch is dropped after the block, published or not; with `kept`, a published branch is
-    kept for the next attempt. `table`: as it was loaded when the attempt was planned, or later."""
+    kept for the next attempt. `table`: as it was loaded when the attempt was planned, or later; branches that it has of
+    dead processes of this machine are dropped."""
+    for left in filter(is_of_dead_process, table.metadata.refs if table is not None else ()):
+        drop_quietly(Attempt(spark, catalog, identifier, left))
     branch = kept.take(spark, catalog, table, identifier, snapshot_id) if kept is not None else None
     current = Attempt(spark, catalog, identifier, branch)
     if branch is None:

@@ -3,8 +3,10 @@
 Not here: what is written to a branch by silver and gold.
 """
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
+from subprocess import PIPE, Popen
 
 import pytest
 from pyiceberg.table import Table
@@ -17,6 +19,7 @@ from lake_assets.iceberg.table_io import create_table, current_snapshot, load_ta
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.spark.sql import sql, table_address
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,44 @@ def test_the_branch_is_gone_when_the_block_fails(lake: Lake, session: SparkSessi
         fail_inside()
     assert lake.runtime.catalog.load_table(identifier).current_snapshot() is None
     assert set(lake.runtime.catalog.load_table(identifier).refs()) == set()
+
+
+BRANCH = (
+    "from lake_assets.iceberg.publish import Attempt; print(Attempt(None, 'c', 'n.t').branch, flush=True)"
+)
+"""Prints a branch of its own."""
+
+
+def test_branches_of_dead_processes_are_dropped(lake: Lake, session: SparkSession) -> None:
+    """Not those of processes that live, or that are on another machine."""
+    identifier = table(lake, session, "left")
+    with attempt(session, lake.config.catalog.name, identifier, None) as initial:
+        append(session, initial)
+        initial.publish()
+    command = [sys.executable, "-c", f"{BRANCH}; input()"]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment()) as alive:
+        assert alive.stdout is not None
+        living = alive.stdout.readline().strip()
+        dead = output_of(run_python("-c", BRANCH, timeout=60)).strip()
+        machine = dead.split("_")[2][:8]
+        elsewhere = dead.replace(machine, f"{int(machine, 16) ^ 1:08x}")
+        # The id of the process that lives, given again.
+        again = living[:-16] + f"{int(living[-16:-8], 16) - 60:08x}" + living[-8:]
+        mine = new_attempt(lake, session, identifier).branch
+        for name in (living, dead, elsewhere, again, mine):
+            Attempt(session, lake.config.catalog.name, identifier, name).start(head(lake, identifier))
+        found = lake.runtime.catalog.load_table(identifier)
+        with attempt(session, lake.config.catalog.name, identifier, head(lake, identifier), table=found):
+            pass
+        alive.kill()
+    refs = set(lake.runtime.catalog.load_table(identifier).refs())
+    assert refs == {"main", living, elsewhere, mine}
+
+
+def head(lake: Lake, identifier: str) -> int:
+    found = current_snapshot(load_table(lake.runtime.catalog, identifier))
+    assert found is not None
+    return found.snapshot_id
 
 
 def test_rows_are_deleted_by_a_key_of_any_name(lake: Lake, session: SparkSession) -> None:
