@@ -302,6 +302,9 @@ def test_real_processes(wide: KeyedShop) -> None:
     killed, other = process(kill_before="write_final_commit"), process(start=str(start))
     _, errors = killed.communicate(timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL, errors[-4000:]
+    assert any(_branches(wide, target.name) for target in wide.bench.lake.targets), (
+        "what a kill leaves behind"
+    )
     while not start.with_name("start.ready").exists():
         assert other.poll() is None, other.communicate()[1][-4000:]
         time.sleep(0.01)
@@ -315,3 +318,10 @@ def test_real_processes(wide: KeyedShop) -> None:
     )
     assert published == dict.fromkeys(("items", "items_changes", "more", "events"), 1)
     wide.check()
+    assert not any(_branches(wide, target.name) for target in wide.bench.lake.targets), (
+        "the next batch drops it"
+    )
+
+
+def _branches(shop: KeyedShop, name: str) -> set[str]:
+    return {ref for ref in shop.bench.table(name).refs() if ref.startswith("apply_")}
