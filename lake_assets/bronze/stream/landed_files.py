@@ -44,7 +44,7 @@ _MORE = f",{NULL}".encode()
 _SPECIAL = re.compile(rb'[",\r\n]')
 
 QUIET = timedelta(seconds=1)
-"""DMS writes no change of a table for longer while it loads the table again."""
+"""DMS writes no change of a table for longer while it loads the table again, and no row of a load between two loads."""
 MOST_SPELLS = 8
 """A reader that was away may find hours of a quiet table, of which not each change is to have a file of its own."""
 
@@ -203,8 +203,8 @@ class Files:
         self, rows: Iterable[Row], created: Created = NOTHING_CREATED, transferred: Created = NOTHING_CREATED
     ) -> Iterator[LandedFile]:
         """The files of these rows, each row in one of them, and rows of two full loads in two, as are changes of before
-        and after one, because it supersedes files. So are changes with a quiet spell in between, because the table may
-        have been loaded in it, of which nothing has been read yet. The largest is finished when they have much text,
+        and after one, because it supersedes files. So are rows with a quiet spell in between, because another load may
+        have begun or ended in it, of which nothing has been read yet. The largest is finished when they have much text,
         the others at the end. `created`: when DMS created their tables; `transferred`: when rows of full loads that
         have landed were transferred. `rows`: those of full loads first, because the message that creates their table
         may land later."""
@@ -282,12 +282,13 @@ class _Loads:
         self._created, self._transferred = created, transferred
         self._borders: dict[str, list[datetime]] = {}
         """By table, the times that changes of before and after a full load have between them."""
-        self._spells: dict[tuple[str, int], list[list[datetime]]] = {}
-        """Of the changes of a table between two such times: of each spell the first and the last time."""
+        self._spells: dict[tuple[str, bool, int], list[list[datetime]]] = {}
+        """Of the changes of a table between two such times, and of the rows of a full load: of each spell the first and
+        the last time."""
 
     def of(self, row: Row) -> Load:
-        """Which of its table's full loads a row is of; of a change, between which of the known times it is, and in
-        which spell of changes."""
+        """Which of its table's full loads a row is of; of a change, between which of the known times it is; and in
+        which spell of such rows."""
         if row.built is None:
             return 0, 0
         created = self._created.get(row.table, ())
@@ -296,9 +297,9 @@ class _Loads:
             self._borders[row.table] = borders
         if row.change.is_load:
             insort(borders, row.built)
-            return load_number(created, row.built), 0
-        number = load_number(borders, row.built)
-        return number, _spell_of(row.built, self._spells.setdefault((row.table, number), []))
+        number = load_number(created if row.change.is_load else borders, row.built)
+        place = row.table, row.change.is_load, number
+        return number, _spell_of(row.built, self._spells.setdefault(place, []))
 
 
 def _spell_of(at: datetime, spells: list[list[datetime]]) -> int:

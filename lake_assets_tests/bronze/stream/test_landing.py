@@ -376,6 +376,14 @@ def test_so_they_are_before_anything_of_the_load_has_landed(shop: Shop) -> None:
     assert [[row["id"] for row in shop.rows(file)] for file in files] == [["0", "1", "2", "4"], ["3", "5"]]
 
 
+def test_so_are_rows_of_two_loads_before_their_creations_have_landed(shop: Shop) -> None:
+    """A file of both could not be moved to the later load."""
+    for number, second in enumerate([0.0, 0.5, 90.0, 90.5]):
+        shop.stream.put("a", message("load", {"id": number}, at=NOON + timedelta(seconds=second)))
+    files = shop.reader().land(0).logged
+    assert sorted([row["id"] for row in shop.rows(file)] for file in files) == [["0", "1"], ["2", "3"]]
+
+
 def test_a_quiet_table_has_few_files(shop: Shop) -> None:
     for number in range(50):
         at = NOON + timedelta(minutes=number)
