@@ -45,8 +45,7 @@ class Job:
         text["sources"]["bikeshare"]["s3"] = {"endpoint": s3, "path_style": True, **ACCESS}
         # SeaweedFS 4.48 takes the id 0, which Spark gives to the first column of a new table, for a missing one.
         del text["sources"]["bikeshare"]["tables"]["public.app_events"]["partition_by"]
-        text["gold"] = {"start_date": text["gold"]["start_date"]}
-        del text["alarms"]
+        del text["gold"], text["alarms"]
         self._path, self._database = folder / "lake.yaml", folder / "source.db"
         self._path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
         self._config = load_lake(self._path)

@@ -33,6 +33,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.spark.causes import root_cause
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_frames, table_address
 
 BRANCH_PREFIX = "apply_"
@@ -235,12 +236,15 @@ def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:
 
 
 def drop_quietly(current: Attempt) -> None:
-    """Drops the attempt's branch. If that fails, logs it, and `lake-assets maintain` drops the branch later. Does not
-    raise, because an error would hide from the caller whether the rows are published."""
+    """Drops the attempt's branch. If that fails, logs it, and a later batch or `lake-assets maintain` drops it. Does
+    not raise, because an error would hide from the caller whether the rows are published."""
     try:
         current.drop()
-    except (PySparkException, Py4JError):
-        logger.warning("%s: branch %s could not be dropped", current.table, current.branch, exc_info=True)
+    except (PySparkException, Py4JError) as error:
+        logger.warning(
+            "%s: branch %s could not be dropped: %s", current.table, current.branch, root_cause(error)
+        )
+        logger.debug("so Spark says:", exc_info=True)
 
 
 class KeptBranches:

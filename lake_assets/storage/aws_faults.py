@@ -22,8 +22,11 @@ RIGHTS = {
 _REFUSED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)")
 """In S3's own message, also for an action of another service, such as kms:Decrypt."""
 _OF_PYARROW = re.compile(
-    r"key '(?P<key>[^']*)' in bucket '(?P<bucket>[^']+)': AWS Error ACCESS_DENIED during (?P<operation>\w+) operation"
+    r"(?:key '(?P<key>[^']*)' in bucket '(?P<bucket>[^']+)': )?"
+    r"AWS Error (?P<code>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation"
 )
+_SOMEWHERE = "the warehouse or the bucket of the files"
+_MISSING = ("NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NO_SUCH_BUCKET")
 _OF_JAVA = re.compile(r"Service: S3, Status Code: 403")
 _CALL_OF_JAVA = re.compile(r"\.services\.s3\.Default\w+\.(?P<operation>\w+)\(")
 _ADDRESS = re.compile(r"s3[an]?://[^\s,;'\"]+")
@@ -68,12 +71,20 @@ def rights(operation: str | None, message: str) -> str:
 
 def refusal_in(text: str) -> str | None:
     """A sentence for the text of an error of PyArrow, or for a trace of Java, that contains a refusal by S3; None for
-    any other text."""
+    any other text, and where an object is missing."""
     if (found := _OF_PYARROW.search(text)) is not None:
-        where, operation = f"s3://{found['bucket']}/{found['key']}", found["operation"]
+        where = f"s3://{found['bucket']}/{found['key']}" if found["key"] is not None else _SOMEWHERE
+        operation, code = found["operation"], found["code"]
+        if code in _MISSING:
+            return None
+        if code != "ACCESS_DENIED":
+            status = f", HTTP {found['status']}" if found["status"] else ""
+            return (
+                f"{where}: S3 failed {operation}, also when it was repeated ({code}{status}); try again later"
+            )
     elif _OF_JAVA.search(text):
         address, call = _ADDRESS.search(text), _CALL_OF_JAVA.search(text)
-        where = address[0].rstrip(".:") if address is not None else "the warehouse or the bucket of the files"
+        where = address[0].rstrip(".:") if address is not None else _SOMEWHERE
         operation = call["operation"][0].upper() + call["operation"][1:] if call is not None else ""
     else:
         return None

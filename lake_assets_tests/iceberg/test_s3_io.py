@@ -15,6 +15,7 @@ from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.file_io import kept_content, s3_io
 from lake_assets.iceberg.file_io.s3_io import S3Files, _kept
 from lake_assets_tests.helpers.servers.s3 import files_in_s3, resource
+from lake_assets_tests.helpers.servers.troubled_proxy import troubled_proxy
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 PLAIN = {PY_IO_IMPL: f"{PyArrowFileIO.__module__}.{PyArrowFileIO.__name__}"}
@@ -44,6 +45,19 @@ def test_another_catalog_reads_what_was_written(config: CatalogConfig, given: di
     for other in (open_catalog(config), plain):
         found = other.load_table("ns.t").scan().to_arrow().to_pylist()
         assert sorted(row["id"] for row in found) == [1, 2]
+
+
+def test_a_busy_s3_is_asked_again(given: dict[str, str], s3: S3Config) -> None:
+    """By PyArrow's default, one of four of these appends fails."""
+    assert s3.endpoint is not None
+    with troubled_proxy(s3.endpoint, seconds=0, refused=0.3) as (address, counted):
+        catalog = open_catalog(CatalogConfig.model_validate(given | {"s3.endpoint": address}))
+        catalog.create_namespace("ns")
+        table = catalog.create_table("ns.t", SCHEMA)
+        for number in range(8):
+            table.append(pa.Table.from_pylist([{"id": number, "text": "a"}], schema=SCHEMA))
+        assert table.scan().to_arrow().num_rows == 8
+    assert counted["refused"] > 10
 
 
 def test_a_small_file_is_one_request_by_a_shared_client(config: CatalogConfig) -> None:

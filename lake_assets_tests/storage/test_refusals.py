@@ -44,6 +44,12 @@ def test_a_sentence_for_the_text_of_each_client() -> None:
         "User: arn:aws:iam::1:user/me is not authorized to perform: kms:GenerateDataKey on resource: a key"
     )
     assert root_cause(RuntimeError(OF_SPARK % named)).endswith("to HeadObject; grant kms:GenerateDataKey")
+    busy = "When reading key 'a/b' in bucket 'lake': AWS Error SLOW_DOWN during GetObject operation: slower"
+    said = "S3 failed GetObject, also when it was repeated"
+    assert str(fault_of(OSError(busy))) == f"s3://lake/a/b: {said} (SLOW_DOWN); try again later."
+    bare = "AWS Error UNKNOWN (HTTP status 500) during GetObject operation: "
+    where = "the warehouse or the bucket of the files"
+    assert str(fault_of(OSError(bare))) == f"{where}: {said} (UNKNOWN, HTTP 500); try again later."
     assert (
         fault_of(OSError("When reading key 'a' in bucket 'b': AWS Error NO_SUCH_KEY during GetObject"))
         is None

@@ -11,13 +11,15 @@ from functools import lru_cache
 from threading import Thread
 from typing import cast
 
-from pyarrow.fs import FileSystem
+from pyarrow.fs import AwsDefaultS3RetryStrategy, FileSystem
 from pyiceberg.io import S3_RETRY_STRATEGY_IMPL, InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lake_assets.iceberg.file_io.kept_content import KeptContent, KeptFile
 from lake_assets.iceberg.file_io.pyiceberg_private import own, parts_of, plain_s3
 
+ATTEMPTS = 10
+"""How often a request is sent, at most, while S3 is busy or does not answer; half a minute in all."""
 DELETES = "delete-old-metadata"
 """Name of a thread."""
 
@@ -79,5 +81,7 @@ def _file_system(properties: frozenset[tuple[str, str]], netloc: str | None) -> 
         return cast(FileSystem, system)  # a copy would lack the retry strategy
     # PyIceberg has no setting for `allow_delayed_open`. PyArrow copies a file system in this way for pickle.
     copy, (options,) = system.__reduce__()
-    found: FileSystem = copy(options | {"allow_delayed_open": True})
+    # By default, all requests of a client share a few repetitions, and a busy S3 soon fails one.
+    retries = AwsDefaultS3RetryStrategy(max_attempts=ATTEMPTS)
+    found: FileSystem = copy(options | {"allow_delayed_open": True, "retry_strategy": retries})
     return found

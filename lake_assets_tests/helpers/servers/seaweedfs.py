@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
@@ -17,17 +16,25 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
 
 BUCKET, TABLES = "files", "tables"
 """A bucket for files, and one for tables, which are there."""
-SECONDS = 30
+SECONDS = 60
+_PORTS = ("s3.port", "s3.port.iceberg", "master.port", "volume.port", "filer.port", "admin.port")
+_GRPC = tuple(
+    f"{name}.grpc" for name in ("s3.port", "master.port", "volume.port", "filer.port", "admin.port")
+)
 
 
-class SeaweedFS(NamedTuple):
-    """The addresses of both services."""
+class SeaweedFS:
+    """The server; it has the same ports and files when it starts again."""
 
-    s3: str
-    catalog: str
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ports = {name: free_port() for name in (*_PORTS, *_GRPC)}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.s3, self.catalog = (f"http://127.0.0.1:{self._ports[name]}" for name in _PORTS[:2])
 
-    def tables(self) -> dict[str, str]:
-        """The section `catalog` of lake.yaml. The store refuses deletion vectors: tables need `format_version: 2`."""
+    def tables(self, s3: str | None = None) -> dict[str, str]:
+        """The section `catalog` of lake.yaml. The store refuses deletion vectors: tables need `format_version: 2`.
+        `s3`: another address of it."""
         keys = {"access-key-id": ACCESS["access_key_id"], "secret-access-key": ACCESS["secret_access_key"]}
         return {
             "name": "lake",
@@ -38,44 +45,43 @@ class SeaweedFS(NamedTuple):
             "rest.signing-name": "s3tables",
             "rest.signing-region": ACCESS["region"],
             **{f"{client}.{key}": value for client in ("rest", "client") for key, value in keys.items()},
-            **files_in_s3(self.s3),
+            **files_in_s3(s3 or self.s3),
         }
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        # By default, it listens to all of the machine's addresses, and reports its use.
+        given = {"ip": "127.0.0.1", "ip.bind": "127.0.0.1", "metricsIp": "127.0.0.1", "admin.ui": "false"}
+        given |= {"master.telemetry": "false", "webdav": "false", "s3.port.lance": "0"}
+        given |= {"dir": str(self._folder), "bucket": BUCKET, "tableBucket": TABLES}
+        given |= {name: str(port) for name, port in self._ports.items()}
+        keys = {f"AWS_{key.upper()}": ACCESS[key] for key in ("access_key_id", "secret_access_key")}
+        weed = Path(sys.executable).with_name("weed")
+        with (self._folder / "weed.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [weed, "mini", *(f"-{name}={value}" for name, value in given.items())],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                env=environment(**keys),
+            )
+        # The bucket for tables is made last.
+        policy = Retrying(stop=stop_after_delay(SECONDS), wait=wait_fixed(0.1), reraise=True)
+        policy(lambda: open_catalog(CatalogConfig.model_validate(self.tables())).list_namespaces())
+
+    def kill(self) -> None:
+        """Ends it without a warning."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+        self._process.wait(SECONDS)
 
 
 @contextmanager
 def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
     """Runs inside of the block; its files are in `folder`."""
-    ports = [free_port() for _ in range(2)]
-    found = SeaweedFS(*(f"http://127.0.0.1:{port}" for port in ports))
-    # By default, it listens to all of the machine's addresses, and reports its use.
-    given = {"ip": "127.0.0.1", "ip.bind": "127.0.0.1", "metricsIp": "127.0.0.1", "admin.ui": "false"}
-    given |= {"master.telemetry": "false", "dir": str(folder), "bucket": BUCKET, "tableBucket": TABLES}
-    given |= {"s3.port": str(ports[0]), "s3.port.iceberg": str(ports[1]), "s3.port.lance": "0"}
-    keys = {
-        "AWS_ACCESS_KEY_ID": ACCESS["access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": ACCESS["secret_access_key"],
-    }
-    with (folder / "weed.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                Path(sys.executable).with_name("weed"),
-                "mini",
-                *(f"-{key}={value}" for key, value in given.items()),
-            ],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=environment(**keys),
-        )
+    server = SeaweedFS(folder)
+    server.start()
     try:
-        _wait(found)
-        yield found
+        yield server
     finally:
-        process.terminate()
-        process.wait(SECONDS)
-
-
-def _wait(server: SeaweedFS) -> None:
-    """Until the bucket for tables is there, which is made last."""
-    policy = Retrying(stop=stop_after_delay(SECONDS), wait=wait_fixed(0.1), reraise=True)
-    policy(lambda: open_catalog(CatalogConfig.model_validate(server.tables())).list_namespaces())
+        server.kill()
