@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.landing.messages import OPERATIONS, SIZE, messages
 from lake_assets.commands.demo.kafka_broker import kafka_broker
-from lake_assets_tests.helpers.servers.kinesis_answers import Answers, answering_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS
+from lake_assets_tests.helpers.servers.streams.kinesis_answers import Answers, answering_server
 
 MIB = 1 << 20
 LARGEST = 10 * MIB

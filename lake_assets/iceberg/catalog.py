@@ -20,7 +20,7 @@ from lake_assets.config.aws.secret_references import refers, with_values
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.file_io.local_io import local_path
-from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
+from lake_assets.iceberg.file_io.metadata_cache import keep_parsed_metadata
 from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
 from lake_assets.storage.database_connection import follow_rotation
 from lake_assets.storage.secret_values import Secrets

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.gold.plan_lineage import UnreadablePlan, column_lineage
-from lake_assets.spark.plan_text import MAX_FIELDS, explained
+from lake_assets.gold.plan_text import MAX_FIELDS, explained
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 pytestmark = pytest.mark.spark

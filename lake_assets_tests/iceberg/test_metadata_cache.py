@@ -15,10 +15,10 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 
 from lake_assets.config import CatalogConfig
-from lake_assets.iceberg import metadata_cache
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.file_io import metadata_cache
+from lake_assets.iceberg.file_io.metadata_cache import MetadataCache
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
-from lake_assets.iceberg.metadata_cache import MetadataCache
 from lake_assets.iceberg.table_io import current_snapshot, summary
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -3,7 +3,7 @@
 By default, each file of an append costs three requests to write (a multipart upload), a metadata file two more, to see
 that a random name is free, and each load of a table opens connections of its own. Here: reading and writing, and the
 client. Not here: the content that is kept (`kept_content.py`), metadata that need not be parsed again
-(`iceberg/metadata_cache.py`), Spark's files (`spark/catalog_conf.py`).
+(`metadata_cache.py`), Spark's files (`spark/catalog_conf.py`).
 """
 
 import logging

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.plan_lineage import UnreadablePlan, column_lineage
-from lake_assets.spark.plan_text import explained
+from lake_assets.gold.plan_text import explained
 
 LINEAGE = "dagster/column_lineage"
 

@@ -21,8 +21,9 @@ from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.bronze.stream.test_landing import Shop
 from lake_assets_tests.helpers.files.dms_messages import message
-from lake_assets_tests.helpers.servers.kinesalite import kinesalite_server
-from lake_assets_tests.helpers.servers.kinesis import (
+from lake_assets_tests.helpers.servers.s3 import ACCESS
+from lake_assets_tests.helpers.servers.streams.kinesalite import kinesalite_server
+from lake_assets_tests.helpers.servers.streams.kinesis import (
     PUT_OFF,
     Refusing,
     kinesis_client,
@@ -31,7 +32,6 @@ from lake_assets_tests.helpers.servers.kinesis import (
     open_shards,
     split,
 )
-from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 _names = count(1)
 

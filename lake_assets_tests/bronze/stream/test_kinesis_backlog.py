@@ -16,8 +16,8 @@ from lake_assets.bronze.stream.clients import kinesis as kinesis_module
 from lake_assets.bronze.stream.clients.kinesis import AT_ONCE, LEAST_RECORDS, KinesisClient
 from lake_assets.config import KinesisConfig
 from lake_assets.storage.aws_client import Aws
-from lake_assets_tests.helpers.servers.kinesis_answers import Answers, answering_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS
+from lake_assets_tests.helpers.servers.streams.kinesis_answers import Answers, answering_server
 
 MIB = 1 << 20
 Opened = Callable[[Answers], KinesisClient]

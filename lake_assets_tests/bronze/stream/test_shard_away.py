@@ -27,8 +27,8 @@ from lake_assets.orchestration.checks.stream_check import stream_evaluation
 from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.files.dms_messages import message
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, rows_of
-from lake_assets_tests.helpers.servers.kinesis import kinesis_client, kinesis_server, split
 from lake_assets_tests.helpers.servers.s3 import ACCESS
+from lake_assets_tests.helpers.servers.streams.kinesis import kinesis_client, kinesis_server, split
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 AWAY = "shardId-000000000000"

@@ -25,7 +25,8 @@ from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets.config import KafkaConfig, KinesisConfig
 from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.files.dms_messages import MemoryStream
-from lake_assets_tests.helpers.servers.kinesis import (
+from lake_assets_tests.helpers.servers.s3 import ACCESS
+from lake_assets_tests.helpers.servers.streams.kinesis import (
     PUT_OFF,
     Refusing,
     kinesis_client,
@@ -34,7 +35,6 @@ from lake_assets_tests.helpers.servers.kinesis import (
     open_shards,
     split,
 )
-from lake_assets_tests.helpers.servers.s3 import ACCESS
 from lake_assets_tests.soak.stream.messages import Sent
 
 WHOLE = 1 << 128

@@ -18,7 +18,7 @@ from lake_assets.rounds import stream_arrivals
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.helpers.files.dms_files import DmsFile, folder_of
-from lake_assets_tests.helpers.servers.kinesalite import kinesalite_server
+from lake_assets_tests.helpers.servers.streams.kinesalite import kinesalite_server
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak.plan import KINDS
 from lake_assets_tests.soak.run import rows_of

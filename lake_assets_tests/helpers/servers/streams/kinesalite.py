@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import BotoCoreError
 
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.servers.kinesis import kinesis_client
+from lake_assets_tests.helpers.servers.streams.kinesis import kinesis_client
 
 VERSION = "3.3.3"
 QUICK = ("--createStreamMs", "10", "--updateStreamMs", "10", "--deleteStreamMs", "10", "--shardLimit", "100")
