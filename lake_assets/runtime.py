@@ -21,7 +21,6 @@ from lake_assets.bronze.stream.clients.stream_client import opened_client
 from lake_assets.config import LakeConfig, Strategy, TableName
 from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets.iceberg.catalog_probe import refuse_unfit
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.storage.aws_client import Aws
@@ -83,6 +82,9 @@ class LakeRuntime:
     def probe(self) -> None:
         """Tries what the lake needs of the catalog; raises CatalogUnfit. By itself only before the lake's first
         write."""
+        # Imported here, because it imports pandas, and hardly any command needs it.
+        from lake_assets.iceberg.catalog_probe import refuse_unfit
+
         refuse_unfit(self.catalog, self.lake)
 
     @cached_property
