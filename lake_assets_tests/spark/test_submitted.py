@@ -63,9 +63,9 @@ def test_the_main_job_runs_on_the_executors(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     logged = {"dir": f"file://{tmp_path}/events", "compress": "false", "rolling.enabled": "false"}
     conf = {f"spark.eventLog.{name}": value for name, value in ({"enabled": "true"} | logged).items()}
-    with spark_cluster(tmp_path) as master:
+    with spark_cluster(tmp_path) as cluster:
         done = submitted(
-            master, program, packages=[iceberg_jar(), SQLITE_JDBC], conf=conf, LAKE_HOME=str(tmp_path)
+            cluster.master, program, packages=[iceberg_jar(), SQLITE_JDBC], conf=conf, LAKE_HOME=str(tmp_path)
         )
     output_of(done)
     catalog, masks = open_catalog(config.catalog), source_masks(config)

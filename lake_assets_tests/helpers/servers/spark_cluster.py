@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -17,24 +18,33 @@ from lake_assets_tests.helpers.processes.child import PATIENCE, environment
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
+class Cluster(NamedTuple):
+    """Its master's address, `spark://…`, and the process ids of its workers."""
+
+    master: str
+    workers: list[int]
+
+
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The master's address, `spark://…`. Each worker has one core; what they write goes to `folder`."""
+def spark_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """Each worker has one core; what they write goes to `folder`."""
     port, page = free_port(), free_port()
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         master = ["Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
         stack.enter_context(_started(folder, "master", master))
+        found = Cluster(address, [])
         for number in range(workers):
             own = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port())]
             own += ["--work-dir", str(folder / f"work-{number}"), address]
-            stack.enter_context(_started(folder, f"worker-{number}", ["Worker", *own]))
+            found.workers.append(stack.enter_context(_started(folder, f"worker-{number}", ["Worker", *own])))
         _wait(f"http://127.0.0.1:{page}/json/", workers)
-        yield address
+        yield found
 
 
 @contextmanager
-def _started(folder: Path, name: str, arguments: list[str]) -> Iterator[None]:
+def _started(folder: Path, name: str, arguments: list[str]) -> Iterator[int]:
+    """The process id."""
     kind, *rest = arguments
     main = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
     with (folder / f"{name}.log").open("wb") as log:
@@ -42,7 +52,7 @@ def _started(folder: Path, name: str, arguments: list[str]) -> Iterator[None]:
             [SPARK_HOME / "bin" / "spark-class", main, *rest], stdout=log, stderr=subprocess.STDOUT
         )
         try:
-            yield
+            yield process.pid
         finally:
             process.terminate()
             process.wait(30)
