@@ -65,7 +65,7 @@ def lake(tmp_path: Path, cluster: Cluster) -> Iterator[Path]:
 
 def sync(lake: Path, program: str = "lake_assets.cli", *given: str) -> subprocess.CompletedProcess[str]:
     """The end of the command, in a process of its own."""
-    command = ("-m", program, *given, "--config", lake, "sync")
+    command: tuple[str | Path, ...] = ("-m", program, *given, "--config", lake, "sync")
     return run_python(*command, timeout=PATIENCE, env=environment())
 
 
@@ -87,7 +87,7 @@ def test_the_executors_do_the_work(lake: Path, tmp_path: Path) -> None:
 
 
 def test_a_worker_dies_when_it_holds_a_checkpoint(lake: Path, cluster: Cluster) -> None:
-    """Spark cannot compute it again: the batch fails as a whole, and a later one applies it."""
+    """Spark cannot compute it again. The batch is repeated as a whole, by this command or by the next one."""
     losing = sync(lake, "lake_assets_tests.helpers.processes.losing_worker", str(cluster.workers[0]))
     said = losing.stdout + losing.stderr
     print(losing.returncode, said[-3000:])
