@@ -88,7 +88,7 @@ def test_the_executors_do_the_work(lake: Path, tmp_path: Path) -> None:
 
 def test_a_worker_dies_when_it_holds_a_checkpoint(lake: Path, cluster: Cluster) -> None:
     """Spark cannot compute it again. The batch is repeated as a whole, by this command or by the next one."""
-    losing = sync(lake, "lake_assets_tests.helpers.processes.losing_worker", str(cluster.workers[0]))
+    losing = sync(lake, "lake_assets_tests.helpers.processes.dying.losing_worker", str(cluster.workers[0]))
     said = losing.stdout + losing.stderr
     print(losing.returncode, said[-3000:])
     assert "the worker is dead" in said

@@ -300,7 +300,9 @@ def test_a_server_that_is_killed_comes_back_on_its_port(
 @pytest.mark.spark
 def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
     """Seven times, at random; the process goes on with the server that comes after it."""
-    done = run_python("-m", "lake_assets_tests.helpers.processes.dying_server", tmp_path, "1", timeout=900)
+    done = run_python(
+        "-m", "lake_assets_tests.helpers.processes.dying.dying_server", tmp_path, "1", timeout=900
+    )
     assert "7 deaths of the server" in output_of(done)
 
 

@@ -368,7 +368,7 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
 
 def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
     """It cannot start another; a fresh run can."""
-    done = run_python("-m", "lake_assets_tests.helpers.processes.dying_spark", tmp_path, timeout=300)
+    done = run_python("-m", "lake_assets_tests.helpers.processes.dying.dying_spark", tmp_path, timeout=300)
     assert "SparkLost" in output_of(done)
 
 

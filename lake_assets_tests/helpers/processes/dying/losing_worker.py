@@ -1,5 +1,5 @@
 """`lake-assets sync` on a Spark Connect server, with a worker of its cluster that dies when Spark holds a checkpoint:
-`python -m lake_assets_tests.helpers.processes.losing_worker <process id> <the command's arguments>`.
+`python -m lake_assets_tests.helpers.processes.dying.losing_worker <process id> <the command's arguments>`.
 
 All batches are read and decided by Spark, however small.
 """

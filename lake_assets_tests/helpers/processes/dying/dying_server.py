@@ -1,7 +1,7 @@
 """A process that applies batch after batch while its Spark Connect server is killed and restarted.
 
-Here: `python -m lake_assets_tests.helpers.processes.dying_server <folder> <seed>`; exits with 1 unless silver equals
-the oracle. A separate process, since a process has an embedded Spark or Spark Connect and never both.
+Here: `python -m lake_assets_tests.helpers.processes.dying.dying_server <folder> <seed>`; exits with 1 unless silver
+equals the oracle. A separate process, since a process has an embedded Spark or Spark Connect and never both.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""The continuous run, whose Spark is killed: `python -m lake_assets_tests.helpers.processes.dying_spark <folder>`.
+"""The continuous run, whose Spark is killed.
+
+Here: `python -m lake_assets_tests.helpers.processes.dying.dying_spark <folder>`.
 
 Exits with 1 unless a round soon raises SparkLost, and the failure is reported. A separate process, because a process
 that has lost its Spark cannot start another one.
