@@ -14,10 +14,8 @@ import pytest
 import yaml
 
 from lake_assets.config.config_file import load_lake
-from lake_assets.demo.compare import compare_with_source
-from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.history import generate_history
-from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS
 from lake_assets_tests.helpers.servers.seaweedfs import BUCKET, SeaweedFS, seaweedfs
@@ -62,10 +60,7 @@ class Job:
 
     def differences(self) -> list[str]:
         """Tables that do not equal the source."""
-        catalog, masks = open_catalog(self._config.catalog), source_masks(self._config)
-        found = compare_with_source(catalog, "silver_bikeshare", self._database, masks)
-        assert len(found) == 7
-        return [one.table for one in found if not one.equal]
+        return unequal_tables(self._config, self._database)
 
 
 @pytest.fixture(autouse=True)

@@ -229,7 +229,7 @@ class SparkSessions:
         with _STARTING:
             _quiet_pyspark()
             conf, submitted = spark_conf(lake, brief=self._is_brief), is_submitted()
-            if not (submitted or has_jvm()):
+            if not (submitted or has_jvm()):  # `spark-submit` has started the JVM
                 check_java()
                 with _opened(self._spark_log) as log:
                     _launch_jvm(conf, log)

@@ -1,6 +1,5 @@
 """The main job on a Spark Connect server whose master has two workers, each a process of its own."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,14 +10,12 @@ import pytest
 import yaml
 
 from lake_assets.config.config_file import load_lake
-from lake_assets.demo.compare import compare_with_source
-from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.history import generate_history
-from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
+from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
-from lake_assets_tests.helpers.servers.spark_cluster import Cluster, spark_cluster
+from lake_assets_tests.helpers.servers.spark_cluster import Cluster, event_log, executors_used, spark_cluster
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +31,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def lake(tmp_path: Path, cluster: Cluster) -> Iterator[Path]:
     """The demonstration's lake.yaml, with a history, and a server on the cluster."""
-    (tmp_path / "events").mkdir()
     text: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
     text["catalog"] |= {"uri": str(tmp_path / "catalog.db"), "warehouse": str(tmp_path / "warehouse")}
     text["sources"]["bikeshare"]["location"] = str(tmp_path / "bronze")
@@ -45,10 +41,7 @@ def lake(tmp_path: Path, cluster: Cluster) -> Iterator[Path]:
         "conf": {
             "spark.executor.memory": "800m",
             "spark.executor.cores": 1,
-            "spark.eventLog.enabled": True,
-            "spark.eventLog.compress": False,
-            "spark.eventLog.rolling.enabled": False,
-            "spark.eventLog.dir": f"file://{tmp_path}/events",
+            **event_log(tmp_path / "events"),
         },
     }
     path = tmp_path / "lake.yaml"
@@ -69,21 +62,10 @@ def sync(lake: Path, program: str = "lake_assets.cli", *given: str) -> subproces
     return run_python(*command, timeout=PATIENCE, env=environment())
 
 
-def differences(lake: Path) -> list[str]:
-    """Tables that do not equal the source."""
-    config = load_lake(lake)
-    catalog, masks = open_catalog(config.catalog), source_masks(config)
-    found = compare_with_source(catalog, "silver_bikeshare", lake.parent / "source.db", masks)
-    assert len(found) == 7
-    return [one.table for one in found if not one.equal]
-
-
 def test_the_executors_do_the_work(lake: Path, tmp_path: Path) -> None:
     output_of(sync(lake))
-    assert differences(lake) == []
-    lines = [line for file in (tmp_path / "events").iterdir() for line in file.read_text().splitlines()]
-    tasks = [event["Task Info"] for event in map(json.loads, lines) if "Task Info" in event]
-    assert {task["Executor ID"] for task in tasks} == {"0", "1"}, "none on the driver"
+    assert unequal_tables(load_lake(lake), lake.parent / "source.db") == []
+    assert executors_used(tmp_path / "events") == {"0", "1"}, "none on the driver"
 
 
 def test_a_worker_dies_when_it_holds_a_checkpoint(lake: Path, cluster: Cluster) -> None:
@@ -94,4 +76,4 @@ def test_a_worker_dies_when_it_holds_a_checkpoint(lake: Path, cluster: Cluster) 
     assert "the worker is dead" in said
     assert "Traceback" not in said
     output_of(sync(lake))
-    assert differences(lake) == []
+    assert unequal_tables(load_lake(lake), lake.parent / "source.db") == []

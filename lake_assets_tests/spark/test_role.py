@@ -13,7 +13,7 @@ import yaml
 from pyiceberg.catalog import load_catalog
 
 from lake_assets.bronze.checked.staging import PREFIX
-from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS
+from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS, load_of_trips
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3, watched_server
 
@@ -42,8 +42,7 @@ def test_files_and_tables_by_the_keys_of_a_role(tmp_path: Path, recorded: tuple[
     endpoint, asked = recorded
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket="of-a-role")
-    rows = "".join(f"I,2026-03-03 00:00:00,{id},{bike},{at}\n" for id, bike, at in TRIPS)
-    body = f"Op,commit_ts,id,bike_id,started_at\n{rows}".encode()
+    body = "".join(f"{line}\n" for line in load_of_trips()).encode()
     s3.put_object(Bucket="of-a-role", Key="in/public/trips/LOAD00000001.csv", Body=body)
     asked.clear()
 

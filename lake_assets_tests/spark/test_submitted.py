@@ -1,24 +1,24 @@
 """The main job in a process that `spark-submit` has started: its Spark has the master, memory and jars given there."""
 
-import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
-from lake_assets.demo.compare import compare_with_source
-from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.history import generate_history
-from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.jars import SQLITE_JDBC, iceberg_jar
 from lake_assets.spark.settings import DECIDED_BY_SUBMIT, spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import ROOT, output_of
-from lake_assets_tests.helpers.servers.spark_cluster import spark_cluster, submitted
+from lake_assets_tests.helpers.servers.spark_cluster import (
+    event_log,
+    executors_used,
+    spark_cluster,
+    submitted,
+)
 
 
 def test_what_was_submitted_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,12 +31,6 @@ def test_what_was_submitted_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [key for key in found if key.startswith(DECIDED_BY_SUBMIT)] == []
     assert found["spark.sql.shuffle.partitions"] == "8"
     assert {key for key in usual if key.startswith("spark.sql.")} <= {*found}
-
-
-def events(folder: Path) -> Iterator[dict[str, Any]]:
-    """What Spark has logged of its jobs."""
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        yield from (json.loads(line) for line in file.read_text().splitlines())
 
 
 END = datetime(2026, 11, 8, tzinfo=UTC)
@@ -60,20 +54,14 @@ def config_of(folder: Path) -> LakeConfig:
 def test_the_main_job_runs_on_the_executors(tmp_path: Path) -> None:
     """Of a standalone master with two workers; lake.yaml has the default master, `local[*]`."""
     program, config = prepared(tmp_path), config_of(tmp_path)
-    (tmp_path / "events").mkdir()
-    logged = {"dir": f"file://{tmp_path}/events", "compress": "false", "rolling.enabled": "false"}
-    conf = {f"spark.eventLog.{name}": value for name, value in ({"enabled": "true"} | logged).items()}
+    conf = event_log(tmp_path / "events")
     with spark_cluster(tmp_path) as cluster:
         done = submitted(
             cluster.master, program, packages=[iceberg_jar(), SQLITE_JDBC], conf=conf, LAKE_HOME=str(tmp_path)
         )
     output_of(done)
-    catalog, masks = open_catalog(config.catalog), source_masks(config)
-    found = compare_with_source(catalog, "silver_bikeshare", tmp_path / "source.db", masks)
-    assert [one for one in found if not one.equal] == []
-    assert len(found) == 7
-    tasks = [event["Task Info"] for event in events(tmp_path / "events") if "Task Info" in event]
-    assert {task["Executor ID"] for task in tasks} == {"0", "1"}, "none on the driver"
+    assert unequal_tables(config, tmp_path / "source.db") == []
+    assert executors_used(tmp_path / "events") == {"0", "1"}, "none on the driver"
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import yaml
 
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.causes import root_cause
-from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS
+from lake_assets_tests.helpers.lakes.guide_project import LAKE, load_of_trips
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3, watched_server
 
@@ -93,8 +93,7 @@ def test_what_a_command_says(
     endpoint, refused = refusing
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket="guide")
-    rows = "".join(f"I,2026-03-03 00:00:00,{id},{bike},{at}\n" for id, bike, at in TRIPS)
-    body = f"Op,commit_ts,id,bike_id,started_at\n{rows}".encode()
+    body = "".join(f"{line}\n" for line in load_of_trips()).encode()
     s3.put_object(Bucket="guide", Key="in/public/trips/LOAD00000001.csv", Body=body)
     access = ACCESS | {"endpoint": endpoint, "path_style": True}
     source = LAKE["sources"]["bikes"] | {"location": "s3://guide/in", "s3": access}

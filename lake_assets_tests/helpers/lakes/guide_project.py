@@ -37,6 +37,12 @@ LAKE: dict[str, Any] = {
 TRIPS = [(1, 7, "2026-03-01 08:10:00"), (2, 7, "2026-03-01 08:50:00"), (3, 9, "2026-03-02 23:59:59")]
 
 
+def load_of_trips() -> list[str]:
+    """The lines of a full load of TRIPS."""
+    rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
+    return ["Op,commit_ts,id,bike_id,started_at", *rows]
+
+
 def examples() -> list[str]:
     """The guide's Python code."""
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
@@ -50,5 +56,4 @@ def spark_section(conf: Mapping[str, str] | None = None) -> dict[str, Any]:
 def write_lake(folder: Path) -> None:
     """lake.yaml, and a full load of TRIPS."""
     (folder / "lake.yaml").write_text(yaml.safe_dump(LAKE | {"spark": spark_section()}))
-    rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
-    write_file(folder, "public/trips/LOAD00000001.csv", ["Op,commit_ts,id,bike_id,started_at", *rows])
+    write_file(folder, "public/trips/LOAD00000001.csv", load_of_trips())

@@ -9,14 +9,25 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lake_assets.demo.compare import compare_rows, source_rows
+from lake_assets.config import LakeConfig
+from lake_assets.demo.compare import compare_rows, compare_with_source, source_rows
+from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
 from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.iceberg.catalog import open_catalog
 
 END = datetime(2026, 3, 5, 18, 30, tzinfo=UTC)  # a Thursday: both days before it have a rush hour
+
+
+def unequal_tables(config: LakeConfig, database: Path) -> list[str]:
+    """The tables of silver that do not equal the source; checks that all seven are compared."""
+    catalog, masks = open_catalog(config.catalog), source_masks(config)
+    found = compare_with_source(catalog, "silver_bikeshare", database, masks)
+    assert len(found) == 7
+    return [one.table for one in found if not one.equal]
 
 
 @dataclass

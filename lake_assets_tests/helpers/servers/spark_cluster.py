@@ -1,5 +1,6 @@
 """A Spark cluster of this machine: a standalone master, and workers in processes of their own."""
 
+import json
 import subprocess
 import sys
 import time
@@ -40,6 +41,20 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
             found.workers.append(stack.enter_context(_started(folder, f"worker-{number}", ["Worker", *own])))
         _wait(f"http://127.0.0.1:{page}/json/", workers)
         yield found
+
+
+def event_log(folder: Path) -> dict[str, str]:
+    """Settings with which Spark logs its jobs to the folder, which is made."""
+    folder.mkdir()
+    given = {"enabled": "true", "dir": f"file://{folder}", "compress": "false", "rolling.enabled": "false"}
+    return {f"spark.eventLog.{name}": value for name, value in given.items()}
+
+
+def executors_used(folder: Path) -> set[str]:
+    """The ids of the executors that ran tasks, by the log; `driver` is one of them if it did."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    events = (json.loads(line) for path in files for line in path.read_text().splitlines())
+    return {event["Task Info"]["Executor ID"] for event in events if "Task Info" in event}
 
 
 @contextmanager
