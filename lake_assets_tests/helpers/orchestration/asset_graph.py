@@ -13,6 +13,9 @@ from lake_assets_tests.helpers.servers.chromium import headless_chromium
 BUSY = "Loading|Materializing"
 """In the text of a node that is not drawn yet, or whose asset a run computes; the sensors may start one at any time."""
 
+CHECKED = re.compile(r"5 / \d+ Passed")
+"""In the text of a node of silver whose checks have run."""
+
 
 def asset_nodes(
     dev: Dev,
@@ -23,25 +26,36 @@ def asset_nodes(
     others: int = len(KEPT) + len(MARTS),
 ) -> list[tuple[str, str]]:
     """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it.
-    `of_silver`, `others`: how many nodes there are to be, of silver and of the other layers."""
+    `of_silver`, `others`: how many nodes there are to be, of silver and of the other layers.
+
+    Each node as it was drawn when nothing was under way: on a busy machine a run that stays up leaves no moment
+    at which this is true of all of them.
+    """
     from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.common.by import By
 
     browser = headless_chromium(profile)
 
+    drawn: dict[tuple[str, bool], str] = {}
+    last: list[tuple[str, str]] = []
+
     def nodes() -> list[tuple[str, str]] | None:
         try:
-            found = [
+            last[:] = [
                 (name[0].text, node.text)
                 for node in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
                 if (name := node.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
             ]
         except StaleElementReferenceException:
             return None  # drawn again while it was read
-        known = [node for node in found if "Latest event" in node[1] and not re.search(BUSY, node[1])]
-        checked = [text for _, text in known if re.search(r"5 / \d+ Passed", text)]
-        every = len(known) == of_silver + others
-        return known if every and len(checked) == of_silver else None
+        for name, text in last:
+            if "Latest event" in text and not re.search(BUSY, text):
+                table = name, "File" in text  # bronze and silver have the same names
+                if not CHECKED.search(drawn.get(table, "")):
+                    drawn[table] = text
+        checked = [text for text in drawn.values() if CHECKED.search(text)]
+        every = len(drawn) == of_silver + others and len(checked) == of_silver
+        return [(name, text) for (name, _), text in drawn.items()] if every else None
 
     def click(xpath: str) -> None:
         """For a better picture only: what is not there is not clicked."""
@@ -58,7 +72,10 @@ def asset_nodes(
         dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"), 60)
         click("//*[text()='Hide navigation']")
         browser.get(f"{dev.url}/asset-groups?expanded={layers}")
-        found = dev.wait("node of every asset with its checks", nodes, 60)
+        try:
+            found = dev.wait("node of every asset with its checks", nodes, 180)
+        except AssertionError as late:
+            raise AssertionError(f"drawn as expected: {sorted(drawn)}; at last: {last}") from late
         for _ in range(4):
             click("//*[@aria-label='zoom_out']")
         time.sleep(2)  # what is still sliding into its place
