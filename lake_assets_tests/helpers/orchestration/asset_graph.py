@@ -42,20 +42,20 @@ def asset_nodes(
     def nodes() -> list[tuple[str, str]] | None:
         try:
             last[:] = [
-                (name[0].text, node.text)
-                for node in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
-                if (name := node.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
+                (name[0].text, drawn_as.text)
+                for drawn_as in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
+                if (name := drawn_as.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
             ]
         except StaleElementReferenceException:
             return None  # drawn again while it was read
-        for name, text in last:
+        for table, text in last:
             if "Latest event" in text and not re.search(BUSY, text):
-                table = name, "File" in text  # bronze and silver have the same names
-                if not CHECKED.search(drawn.get(table, "")):
-                    drawn[table] = text
+                node = table, "File" in text  # bronze and silver have the same names
+                if not CHECKED.search(drawn.get(node, "")):
+                    drawn[node] = text
         checked = [text for text in drawn.values() if CHECKED.search(text)]
         every = len(drawn) == of_silver + others and len(checked) == of_silver
-        return [(name, text) for (name, _), text in drawn.items()] if every else None
+        return [(table, text) for (table, _), text in drawn.items()] if every else None
 
     def click(xpath: str) -> None:
         """For a better picture only: what is not there is not clicked."""
