@@ -16,7 +16,7 @@ from lake_assets.iceberg.catalog_probe import CatalogUnfit, catalog_faults
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, small_lake, write_file
-from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
+from lake_assets_tests.helpers.servers.glue import empty_glue, glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import client, s3_server
 from lake_assets_tests.helpers.servers.seaweedfs import seaweedfs
 
@@ -32,6 +32,7 @@ def in_sqlite(folder: Path) -> Catalog:
 
 
 def in_glue(endpoint: str) -> dict[str, str]:
+    empty_glue()
     client("s3", endpoint).create_bucket(Bucket="lake")
     return tables_in_glue(endpoint, "s3://lake/tables")
 

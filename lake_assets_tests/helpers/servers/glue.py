@@ -14,9 +14,10 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, s3_server
 
 @contextmanager
 def glue_server() -> Iterator[str]:
-    """The address of a server with S3, and with a Glue that refuses stale commits."""
+    """The address of a server with S3, and with an empty Glue that refuses stale commits."""
     from moto.glue.responses import GlueResponse
 
+    empty_glue()
     lock, plain = threading.Lock(), GlueResponse.update_table
 
     def update_table(self: Any) -> Any:
@@ -26,6 +27,15 @@ def glue_server() -> Iterator[str]:
 
     with patch.object(GlueResponse, "update_table", update_table), s3_server() as endpoint:
         yield endpoint
+
+
+def empty_glue() -> None:
+    """Drops all databases: all of moto's servers in a process have the same ones."""
+    from moto.glue.models import glue_backends
+
+    for account in glue_backends.values():
+        for backend in account.values():
+            backend.reset()
 
 
 def _refuse_stale(request: Any) -> None:
