@@ -41,6 +41,7 @@ class StreamFeed(Feed):
     every = 1 / TICKS
     producer: Producer
     transaction = 0
+    sent = 0
     at_once = 4
     """Changes of a table in a tick."""
 
@@ -83,9 +84,16 @@ class StreamFeed(Feed):
         while True:
             try:
                 self.producer.produce(TOPIC, value, key=f"public.t{table}")
+                self.sent += 1
                 return
             except BufferError:
                 self.producer.poll(0.1)
+
+    def has_landed(self, used: Lake) -> bool:
+        """As in the lake's log, which counts the rows of each file."""
+        log = used.runtime.file_log
+        files = [file for target in used.targets for file in log.files("bench", target.table)]
+        return sum(file.rows or 0 for file in files) == self.sent
 
     def oldest(self, file: LoggedFile) -> float:
         assert file.first_commit_ts is not None

@@ -6,7 +6,9 @@ Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of 
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.config.secrets import hidden_error
@@ -24,6 +26,9 @@ from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import server_lost
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A mart whose rows another writer has changed is recomputed; a re-stamp of its consumption would hide the change.
 MART = StampRule(PREFIX, below_changes=False)
@@ -164,7 +169,7 @@ def _maintain(
     parts: Collection[Part],
     partition_by: Sequence[str] | None = None,
 ) -> Maintained:
-    with runtime.sessions.isolated() as spark:
+    with _session(runtime, parts) as spark:
         if runtime.branches is not None and Part.FILES in parts:
             # A rewrite waits while branches of attempts exist.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
@@ -174,3 +179,11 @@ def _maintain(
         ).run(parts)
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done
+
+
+def _session(runtime: LakeRuntime, parts: Collection[Part]) -> "AbstractContextManager[SparkSession]":
+    """Expiry reads lists of files, which are few rows: compiling the plan, and planning again after each of its stages,
+    would take a quarter of its time."""
+    if Part.FILES not in parts:
+        return nullcontext(runtime.sessions.root(few_rows=True))
+    return runtime.sessions.isolated()
