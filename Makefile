@@ -125,11 +125,13 @@ docs: $(INSTALLED)  ## the reference of lake.yaml and of the commands, and the s
 	.venv/bin/python -m lake_assets.reference docs/reference
 	.venv/bin/mkdocs build --strict
 
-lint: $(INSTALLED)  ## style, formatting, layers and types
+lint: $(INSTALLED)  ## style, formatting, layers, types, and what deploys the lake on AWS
 	.venv/bin/ruff check
 	.venv/bin/lint-imports
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/cfn-lint deploy/aws/stack.yaml
+	.venv/bin/hadolint deploy/aws/Dockerfile
 
 clean:  ## remove .venv and caches; the lake in .lake stays
 	rm -rf .venv .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .proof site .hypothesis build dist *.egg-info

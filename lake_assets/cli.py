@@ -25,6 +25,7 @@ from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
 from lake_assets.commands.run.stream_cli import stream
 from lake_assets.commands.run.sync_cli import run_sync
+from lake_assets.commands.run.warehouse_cli import warehouse
 from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.new_cli import new
 from lake_assets.commands.setup.schema_cli import schema
@@ -58,6 +59,7 @@ app.command()(backfill)
 app.command()(advise)
 app.command()(board)
 app.command()(report)
+app.command()(warehouse)
 
 out = results()
 err = messages()
@@ -214,15 +216,15 @@ def status(
     ] = False,
 ) -> None:
     """Show the state, position, pending files, lag, rows and last batch of tables that need attention or have work to
-    do. Exit with 1 if a table fails or has stopped, a scan has failed, messages of a stream do not land, or a mart
-    cannot be used. JSON has all tables."""
+    do. Exit with 1 if a table fails or has stopped, a scan has failed, messages of a stream do not land, a warehouse
+    lacks commits, or a mart cannot be used. JSON has all tables."""
     from lake_assets.commands.show.show import show_status
+    from lake_assets.commands.show.status import late_lines, stray_lines, stream_lines
     from lake_assets.commands.show.status import status as table_status
-    from lake_assets.commands.show.status import stray_lines, stream_lines
 
     lake = lake_to_show(context)
     lines, unscanned = table_status(lake), lake.runtime.scan_failures.sentences()
-    streams = stream_lines(lines)
+    streams, late = stream_lines(lines), late_lines(lake)
     for text in unscanned:
         err.print(text, highlight=False)
     if as_json:
@@ -231,10 +233,14 @@ def status(
         show_status(out, lines, every=every)
         for text in [*streams, *stray_lines(lines)]:
             err.print(text, highlight=False)
+        for text in late:
+            err.print(text, highlight=False)
         for line in lines:
             if line.quarantine_note is not None:
                 err.print(line.quarantine_note)
-    is_wrong = lake.broken or unscanned or any(streams.values()) or any(line.is_wrong for line in lines)
+    is_wrong = (
+        lake.broken or unscanned or late or any(streams.values()) or any(line.is_wrong for line in lines)
+    )
     raise typer.Exit(1 if is_wrong else 0)
 
 

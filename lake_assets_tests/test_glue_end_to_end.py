@@ -1,7 +1,7 @@
 """The main job with files in S3 and tables in Glue: on the installed Spark, and on that of Amazon EMR.
 
-The server is moto's, with a Glue that refuses stale commits. Not here: what the rows amount to in every case
-(`silver/`), jars (`spark/test_settings.py`).
+The server is moto's, with a Glue that refuses stale commits; Snowflake, an account of the tests, follows. Not here:
+what the rows amount to in every case (`silver/`), jars (`spark/test_settings.py`), Snowflake's cases (`outputs/`).
 """
 
 import os
@@ -15,10 +15,13 @@ import yaml
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.history import generate_history
+from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+from lake_assets_tests.helpers.warehouses.snowflake_account import SnowflakeAccount, connector
+from lake_assets_tests.helpers.warehouses.snowflake_lake import ROLE
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +47,7 @@ def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Pat
     text["sources"]["bikeshare"]["location"] = f"s3://{bucket}/bronze"
     text["sources"]["bikeshare"]["s3"] = {"endpoint": endpoint, "path_style": True, **ACCESS}
     text["spark"]["conf"] |= {"spark.jars.packages": jars} if jars else {}
+    text["warehouses"] = {"snowflake": {"role_arn": ROLE, "connect": {"account": "xy12345"}}}
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
     return path
@@ -87,9 +91,20 @@ def test_silver_equals_the_source(
         past_trips=300,
         end=END,
     )
+    account = SnowflakeAccount(tmp_path / "account.json", path)
     # Python looks for PySpark there first.
-    env = environment(PYTHONPATH=os.pathsep.join([*python_path, str(ROOT)]))
+    python_path = [*python_path, str(connector(tmp_path / "connector"))]
+    env = environment(
+        PYTHONPATH=os.pathsep.join([*python_path, str(ROOT)]),
+        SNOWFLAKE_ACCOUNT=str(account.state),
+        LAKE_CONFIG=str(path),
+    )
     assert output_of(run_python("-c", VERSION, timeout=PATIENCE, env=env)).startswith(version)
     sync = ("-m", "lake_assets.cli", "--config", path, "sync")
     output_of(run_python(*sync, timeout=PATIENCE, env=env))
     assert unequal_tables(config, database) == []
+    shown = account.shows()
+    assert {name for name in shown if name.startswith("SILVER")} == {
+        target.identifier.upper() for target in open_lake(config).targets
+    }
+    assert [name for name, read in shown.items() if read != account.newest(name)] == []

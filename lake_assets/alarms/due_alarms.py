@@ -19,7 +19,7 @@ from pyiceberg.types import NestedField
 from pyparsing import ParseBaseException
 
 from lake_assets.config import LakeConfig
-from lake_assets.config.automation import MartAlarm
+from lake_assets.config.outputs.alarms import MartAlarm
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import load_table

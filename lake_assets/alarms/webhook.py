@@ -15,8 +15,8 @@ from urllib3.util import Retry, Timeout
 
 from lake_assets.alarms.due_alarms import Alarm
 from lake_assets.config import LakeConfig
-from lake_assets.config.automation import refuse_no_webhook
 from lake_assets.config.aws.secret_references import has_reference
+from lake_assets.config.outputs.alarms import refuse_no_webhook
 from lake_assets.config.secrets import hidden_in, keep_webhook_hidden
 from lake_assets.errors import LakeError
 from lake_assets.storage.secret_values import Secrets

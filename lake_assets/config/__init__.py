@@ -28,6 +28,7 @@ from lake_assets.config.lake_config import (
     GoldConfig,
     LakeConfig,
 )
+from lake_assets.config.outputs.warehouses import SnowflakeConfig
 from lake_assets.config.source import ConsistentCut, SourceConfig
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import (

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.automation import AlarmsConfig, ContinuousConfig, MaintenanceConfig
+from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import SecretsConfig
 from lake_assets.config.aws.listing import (
     Location,
@@ -27,6 +27,8 @@ from lake_assets.config.base import (
 )
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.columns import Mask, MaskingConfig
+from lake_assets.config.outputs.alarms import AlarmsConfig
+from lake_assets.config.outputs.warehouses import WarehousesConfig
 from lake_assets.config.source import SILVER_NAME, SourceConfig
 from lake_assets.config.spark import SparkConfig
 from lake_assets.config.tables import TableConfig
@@ -180,6 +182,8 @@ class LakeConfig(Model):
     alarms: AlarmsConfig = AlarmsConfig()
     secrets: SecretsConfig = SecretsConfig()
     masking: MaskingConfig = MaskingConfig()
+    warehouses: WarehousesConfig = WarehousesConfig()
+    """The warehouses that show the tables of silver and gold."""
     format_version: Literal[2, 3] = 3
     """Iceberg's format in which tables are created. In version 3, a batch writes less; not every engine reads it. A
     table keeps the version that it has: nothing changes it in place, because some warehouses can then no longer refresh
@@ -202,9 +206,36 @@ class LakeConfig(Model):
         return self.gold.format_version or self.format_version
 
     @property
+    def glue_region(self) -> str | None:
+        """The region of the Glue catalog."""
+        known, snowflake = self.catalog.properties, self.warehouses.snowflake
+        named = snowflake.region if snowflake is not None else None
+        return named or known.get("glue.region") or known.get("client.region")
+
+    @property
+    def glue_account(self) -> str | None:
+        """The account of the Glue catalog: the one that `glue.id` names, or that of the role of Snowflake."""
+        snowflake = self.warehouses.snowflake
+        role = snowflake.role_arn if snowflake is not None else None
+        return self.catalog.properties.get("glue.id") or (role.split(":")[4] if role is not None else None)
+
+    @property
     def key_prefix(self) -> tuple[str, ...]:
         """The first part of the keys of assets; empty without a prefix."""
         return (self.asset_key_prefix,) if self.asset_key_prefix else ()
+
+    @model_validator(mode="after")
+    def _served(self) -> "LakeConfig":
+        """Snowflake reads the catalog of the lake, so it must be one that it can read."""
+        if (snowflake := self.warehouses.snowflake) is not None:
+            needed = "rest" if snowflake.catalog == "open_catalog" else "glue"
+            if self.catalog.type != needed:
+                text = f"needs a catalog of type {needed}, and that of this lake is {self.catalog.type}"
+                refuse([(("warehouses", "snowflake", "catalog"), f"{snowflake.catalog} {text}")])
+            if needed == "glue" and self.glue_region is None:
+                text = "is missing; name it here, or as glue.region or client.region of the catalog"
+                refuse([(("warehouses", "snowflake", "region"), text)])
+        return self
 
     @model_validator(mode="after")
     def _prefix(self) -> "LakeConfig":

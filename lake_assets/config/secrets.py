@@ -9,13 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
+from pydantic import SecretStr
+
 from lake_assets.config.aws.access import AwsAccess
 from lake_assets.config.lake_config import CatalogConfig, LakeConfig
+from lake_assets.config.outputs.warehouses import SnowflakeConfig
 from lake_assets.config.source import SourceConfig
 from lake_assets.errors import LakeError
 
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE)
+_PRIVATE = frozenset({"private_key", "private_key_file_pwd", "passcode"})
+"""Further parameters of Snowflake's connector that are secret."""
 SHORTEST = 4
 """Shorter secrets are not hidden: replacing so few letters everywhere would make any text unreadable."""
 _read: set[str] = set()
@@ -90,11 +95,21 @@ def _secrets(lake: LakeConfig) -> set[str]:
             found |= set(_of_address(source.database.get_secret_value()))
     if lake.alarms.webhook is not None:
         found |= set(_of_webhook(lake.alarms.webhook.get_secret_value()))
+    if (snowflake := lake.warehouses.snowflake) is not None:
+        found |= set(_of_snowflake(snowflake))
     if lake.masking.salt is not None:
         found.add(lake.masking.salt.get_secret_value())
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
     return found
+
+
+def _of_snowflake(snowflake: SnowflakeConfig) -> Iterator[str]:
+    if snowflake.open_catalog is not None:
+        yield snowflake.open_catalog.client_secret.get_secret_value()
+    for name, value in snowflake.connect.items():
+        if isinstance(value, SecretStr) and (_SECRET_KEY.search(name) or name in _PRIVATE):
+            yield value.get_secret_value()
 
 
 def _accesses(source: SourceConfig) -> Iterator[AwsAccess]:

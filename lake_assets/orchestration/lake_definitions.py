@@ -20,11 +20,12 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
 from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
 from lake_assets.orchestration.runs.run_retention import retention_sensor
-from lake_assets.orchestration.sensors.alarm_sensor import alarm_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
+from lake_assets.orchestration.sensors.output_sensor import output_checks, output_sensor
 from lake_assets.orchestration.shared.first_periods import FirstPeriods, first_periods
+from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.turn import Progress
 
@@ -81,8 +82,8 @@ def build_definitions(
     sensors.append(retention_sensor(lake.config))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts, first))
-    if lake.config.alarms.webhook is not None and lake.config.alarms.marts:
-        sensors.append(alarm_sensor(runtime))
+    outputs = lake_outputs(lake)
+    sensors += [output_sensor(lake, output) for output in outputs]
     jobs = []
     if (continuous := lake.config.automation.continuous) is not None:
         for source in lake.config.sources:
@@ -103,6 +104,7 @@ def build_definitions(
         asset_checks=[
             *(part for part in silver if isinstance(part, dg.AssetChecksDefinition)),
             *(data_checks(runtime, lake.checks) if checks else ()),
+            *(output_checks(lake, output) for output in outputs if checks and output.shows_tables),
         ],
         schedules=check_schedules(lake.config, lake.checks) if checks else (),
         sensors=sensors,

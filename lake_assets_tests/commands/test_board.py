@@ -31,8 +31,8 @@ from lake_assets.alarms.alarm_log import AlarmLog
 from lake_assets.alarms.send_alarms import send_alarms
 from lake_assets.commands.board.board import content
 from lake_assets.commands.board.serve_board import board_app
-from lake_assets.config.automation import AlarmsConfig
 from lake_assets.config.config_file import load_lake
+from lake_assets.config.outputs.alarms import AlarmsConfig
 from lake_assets.demo.marts.rack_board import MOST_LABELS
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.instance import dagster_instance

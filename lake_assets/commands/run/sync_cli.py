@@ -31,10 +31,9 @@ def run_sync(
     strategy: Strategy | None = None,
 ) -> int:
     """Applies pending files, of one source or table if given, and prints the result. Returns the exit code."""
-    from lake_assets.alarms.alarm_log import AlarmLog
-    from lake_assets.alarms.send_alarms import send_alarms
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.outputs.lake_outputs import lake_outputs
     from lake_assets.rounds.pending_work import find_work, no_files_sentence
 
     lake = opened(path, source, table, spark=False)
@@ -44,7 +43,7 @@ def run_sync(
         may_compute = gold and not lake.broken
         work = find_work(lake, source=source, table=table, gold=may_compute, progress=bar)
         result = work.result if work.idle else _do(path, lake, work, bar)
-    alarms = send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
+    followed = {output.name: output.follow() for output in lake_outputs(lake)}
     if not result.nothing_pending:
         from lake_assets.commands.show.show import show_sync
 
@@ -57,14 +56,11 @@ def run_sync(
         err.print(missing)
     for note in result.notes:
         err.print(f"note: {note}")
-    if alarms.sent:
-        err.print(f"{many(len(alarms.sent), 'alarm', 'were')} sent.")
-    if alarms.left_to_others:
-        err.print(
-            f"{many(len(alarms.left_to_others), 'alarm', 'are')} left to another process that is sending."
-        )
-    for problem in alarms.problems:
-        err.print(f"alarms: {problem}")
+    for name, output in followed.items():
+        for sentence in output.done:
+            err.print(f"{sentence}.")
+        for problem in output.problems:
+            err.print(f"{name}: {problem}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
         err.print(f"{name} failed: ", style="bold", end="")
         err.print(reason)

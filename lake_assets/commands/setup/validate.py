@@ -28,6 +28,7 @@ from lake_assets.iceberg.catalog import is_there
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
+from lake_assets.outputs.reader_statements import format_versions
 from lake_assets.runtime import owner_of
 from lake_assets.schema.contract import contract_of
 from lake_assets.schema.evolve import file_types
@@ -113,19 +114,13 @@ def _mart_setting_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
 
 def _reader_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
     """The tables of format version 3 that a reader of lake.yaml cannot read."""
-    config = lake.config
-    limited = [reader for reader in config.readers if reader in READERS_OF_VERSION_2]
+    limited = [reader for reader in lake.config.readers if reader in READERS_OF_VERSION_2]
     if not limited:
         return
-    wanted = {target.identifier: config.silver_version(target.config) for target in lake.targets}
-    wanted |= {mart.identifier: config.gold_version for mart in lake.marts}
-    catalog = lake.runtime.catalog if is_there(config.catalog) else None
-    for identifier, version in wanted.items():
-        table = load_table(catalog, identifier) if catalog is not None else None
-        found = version if table is None else table.format_version
-        if found > 2:
-            then = "" if table is None else ", drop the table, and let the next run make it again"
-            text = f"{' and '.join(limited)} cannot read {identifier}, whose format version is {found}"
+    for identifier, (version, is_made) in format_versions(lake).items():
+        if version > 2:
+            then = ", drop the table, and let the next run make it again" if is_made else ""
+            text = f"{' and '.join(limited)} cannot read {identifier}, whose format version is {version}"
             yield ("readers",), f"{text}: set format_version: 2{then}"
 
 

@@ -16,6 +16,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.lake import Lake
+from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.plan.planner import State
@@ -130,6 +131,25 @@ def _stream(lake: Lake, source: str, stream: StreamConfig, limit: timedelta) -> 
 def stream_lines(lines: Sequence[TableStatus]) -> dict[str, bool]:
     """A line for each source with a stream, and whether the user has to act."""
     return {f"{line.source}: {line.stream}": line.stream_is_late for line in lines if line.stream is not None}
+
+
+def late_lines(lake: Lake) -> list[str]:
+    """A line for each table of which a warehouse has lacked a commit for too long, and for each warehouse that does not
+    answer."""
+    found = {output.name: output.look() for output in lake_outputs(lake) if output.shows_tables}
+    return [
+        text
+        for name, looked in found.items()
+        for text in (
+            *(f"{name}: {problem}" for problem in looked.problems),
+            *(
+                f"{name}: {table} lacks commits since {shown.behind_since:%Y-%m-%d %H:%M:%S} UTC"
+                + (f": {shown.reason}" if shown.reason is not None else "")
+                for table, shown in looked.tables.items()
+                if shown.is_late
+            ),
+        )
+    ]
 
 
 def stray_lines(lines: Sequence[TableStatus]) -> list[str]:

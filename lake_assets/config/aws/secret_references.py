@@ -18,8 +18,9 @@ _REFERENCE = re.compile(
 _KEYS = ("access_key_id", "secret_access_key", "session_token")
 WRITE = "write ${secret:NAME} or ${secret:NAME:key} for a value in AWS Secrets Manager"
 PLACES = (
-    "catalog.uri and further keys of a catalog that is not sqlite, spark.remote, spark.conf, alarms.webhook, a "
-    f"source's database, and {', '.join(_KEYS)} of its s3, dms_task and notifications"
+    "catalog.uri and further keys of a catalog that is not sqlite, spark.remote, spark.conf, alarms.webhook, "
+    "connect and open_catalog.client_secret of warehouses.snowflake, a source's database, and "
+    f"{', '.join(_KEYS)} of its s3, dms_task and notifications"
 )
 Value = Callable[[str, str | None], str]
 """The value of a secret, by its name and the key in its JSON."""
@@ -38,6 +39,8 @@ def _allowed(keys: Sequence[str | int]) -> bool:
         case ["catalog", key] | ["spark", key] | ["spark", "conf" as key, _]:
             return key not in ("name", "type", "warehouse", "mode", "master")
         case ["sources", _, "database"] | ["alarms", "webhook"]:
+            return True
+        case ["warehouses", "snowflake", "connect", _] | ["warehouses", _, "open_catalog", "client_secret"]:
             return True
         case ["sources", _, "s3" | "dms_task" | "notifications", key]:
             return key in _KEYS

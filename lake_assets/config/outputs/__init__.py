@@ -1,0 +1,1 @@
+"""What follows the commits of the lake: the keys of alarms and warehouses."""

@@ -1,0 +1,20 @@
+"""Which outputs a lake has.
+
+Not here: what they do (a module or folder each).
+"""
+
+from lake_assets.lake import Lake
+from lake_assets.outputs.alarms_output import AlarmsOutput
+from lake_assets.outputs.output import Output
+from lake_assets.outputs.snowflake.snowflake_output import SnowflakeOutput
+
+
+def lake_outputs(lake: Lake) -> list[Output]:
+    """The outputs that lake.yaml configures. Opens nothing."""
+    found: list[Output] = []
+    if lake.config.alarms.webhook is not None and lake.config.alarms.marts:
+        found.append(AlarmsOutput(lake))
+    snowflake = lake.config.warehouses.snowflake
+    if snowflake is not None and snowflake.connect:
+        found.append(SnowflakeOutput(lake))
+    return found

@@ -1,0 +1,1 @@
+"""Snowflake shows the tables of silver and gold."""

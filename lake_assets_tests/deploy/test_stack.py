@@ -1,0 +1,272 @@
+"""The CloudFormation stack of `deploy/aws/`: what moto makes of it, and files that go through it to silver.
+
+moto ignores resources that it does not know, without an error, so the resources that it has made are compared with
+those of the template. Not here: cfn-lint (`make lint`), Glue in every case (`test_glue_end_to_end.py`), events and
+queues (`bronze/scan/`).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lake_assets.config.config_file import load_lake
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
+from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+
+pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse .* not supported by moto")
+
+STACK = ROOT / "deploy/aws/stack.yaml"
+ACCOUNT = "123456789012"
+PARAMETERS = {
+    "Image": f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/lake:1",
+    "SourceDatabase": "shop",
+    "SourceSecretArn": f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:shop",
+    "TableMappings": "{}",
+}
+UNKNOWN_TO_MOTO = {
+    "AWS::CloudWatch::Alarm",
+    "AWS::CloudWatch::Dashboard",
+    "AWS::DMS::Endpoint",
+    "AWS::DMS::ReplicationInstance",
+    "AWS::DMS::ReplicationSubnetGroup",
+    "AWS::DMS::ReplicationTask",
+    "AWS::Glue::Database",
+    "AWS::Logs::MetricFilter",
+    "AWS::S3::BucketPolicy",
+    "AWS::SNS::Subscription",
+    "AWS::SecretsManager::Secret",
+    "AWS::SQS::QueuePolicy",
+}
+FILES = {
+    "LOAD00000001.csv": [
+        "Op,change_seq,commit_ts,id,status,total",
+        "I,,2026-11-01 10:00:00.000000,1,open,10.00",
+    ],
+    "20261101-100200000.csv": [
+        "Op,change_seq,commit_ts,id,status,total,BI_id",
+        "U,20261101100100000000000000000000001,2026-11-01 10:01:00.000000,1,paid,10.00,1",
+        "I,20261101100100000000000000000000002,2026-11-01 10:01:00.000000,2,open,3.50,",
+    ],
+}
+
+
+SENSOR = """
+import sys
+from pathlib import Path
+
+import dagster as dg
+
+from lake_assets.config.config_file import load_lake
+from lake_assets.lake import open_lake
+from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
+
+lake = open_lake(load_lake(Path(sys.argv[1])))
+with dg.DagsterInstance.ephemeral() as instance:
+    shop = Shop(Path(), lake, Path(), instance, build_definitions(lake))
+    assert shop.run(shop.request()).success
+    assert not shop.tick().run_requests
+"""
+"""The sensor of files ticks, what it requests runs, and it ticks again."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads CloudFormation's short functions as their arguments."""
+
+
+_Loader.add_multi_constructor(
+    "!",
+    lambda loader, _, node: (
+        loader.construct_scalar(node)
+        if isinstance(node, yaml.ScalarNode)
+        else loader.construct_sequence(node, deep=True)
+    ),
+)
+
+
+def template() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(STACK.read_text(encoding="utf-8"), _Loader)
+    return found
+
+
+def test_the_template_has_no_alias() -> None:
+    """CloudFormation reads none, and no linter says so."""
+    tokens = yaml.scan(STACK.read_text(encoding="utf-8"))
+    assert not [token for token in tokens if isinstance(token, yaml.AliasToken | yaml.AnchorToken)]
+
+
+def test_no_bucket_is_open() -> None:
+    resources = template()["Resources"]
+    policies = {
+        found["Properties"]["Bucket"]: found["Properties"]["PolicyDocument"]["Statement"]
+        for found in resources.values()
+        if found["Type"] == "AWS::S3::BucketPolicy"
+    }
+    buckets = {name: found for name, found in resources.items() if found["Type"] == "AWS::S3::Bucket"}
+    assert buckets.keys() == policies.keys()
+    for name, bucket in buckets.items():
+        assert all(bucket["Properties"]["PublicAccessBlockConfiguration"].values())
+        assert bucket["Properties"]["BucketEncryption"]
+        assert bucket["DeletionPolicy"] == "Retain"
+        assert [one["Effect"] for one in policies[name] if one["Sid"] == "TlsOnly"] == ["Deny"]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with glue_server() as address:
+        yield address
+
+
+LACKING = {
+    "!GetAtt Database.MasterUserSecret.SecretArn": "arn:aws:secretsmanager:us-east-1:1:secret:dagster",
+    "${Database.MasterUserSecret.SecretArn}": "arn:aws:secretsmanager:us-east-1:1:secret:dagster",
+    "!GetAtt Database.Endpoint.Address": "database.example",
+}
+"""Attributes that moto does not know."""
+
+
+def for_moto(text: str) -> str:
+    """The template without the attributes that moto lacks."""
+    for attribute, value in LACKING.items():
+        assert attribute in text
+        text = text.replace(attribute, value)
+    return text
+
+
+def created(endpoint: str, **changes: str) -> dict[str, str]:
+    """The stack's resources that moto has made, by their names in the template, as their ids."""
+    ec2 = client("ec2", endpoint)
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnets = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24", AvailabilityZone=f"us-east-1{zone}")[
+            "Subnet"
+        ]["SubnetId"]
+        for n, zone in enumerate("ab")
+    ]
+    given = {**PARAMETERS, "Vpc": vpc, "Subnets": ",".join(subnets), **changes}
+    formation = client("cloudformation", endpoint)
+    name = f"stack-{given.get('LakeName', 'lake')}"
+    formation.create_stack(
+        StackName=name,
+        TemplateBody=for_moto(STACK.read_text(encoding="utf-8")),
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    (stack,) = formation.describe_stacks(StackName=name)["Stacks"]
+    assert stack["StackStatus"] == "CREATE_COMPLETE"
+    pages = formation.get_paginator("list_stack_resources").paginate(StackName=name)
+    return {
+        found["LogicalResourceId"]: found["PhysicalResourceId"]
+        for page in pages
+        for found in page["StackResourceSummaries"]
+        if found["LogicalResourceId"]
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            "Stage": "prod",
+            "LakeName": "prod",
+            "Arrival": "stream",
+            "QueueType": "fifo",
+            "AlarmEmail": "a@example.com",
+        },
+    ],
+    ids=["dev with files", "prod with a stream"],
+)
+def test_moto_makes_what_it_knows(endpoint: str, changes: dict[str, str]) -> None:
+    made = created(endpoint, **changes)
+    left_out = {"files": "WithStream", "stream": "WithFiles"}[changes.get("Arrival", "files")]
+    unmet = {left_out} | ({"WithEmail"} if "AlarmEmail" not in changes else set())
+    wanted = {
+        name: resource["Type"]
+        for name, resource in template()["Resources"].items()
+        if resource.get("Condition") not in unmet
+    }
+    assert {wanted[name] for name in wanted if name not in made} <= UNKNOWN_TO_MOTO
+    assert made.keys() <= wanted.keys()
+    s3, queues = client("s3", endpoint), client("sqs", endpoint)
+    for name in ("Bronze", "Warehouse"):
+        (rule,) = s3.get_bucket_encryption(Bucket=made[name])["ServerSideEncryptionConfiguration"]["Rules"]
+        assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    found = queues.get_queue_attributes(QueueUrl=made["Files"], AttributeNames=["All"])["Attributes"]
+    assert found["MessageRetentionPeriod"] == str(14 * 86400)
+    assert found["VisibilityTimeout"] == "3600"
+    assert json.loads(found["RedrivePolicy"])["deadLetterTargetArn"].endswith(
+        made["DeadFiles"].rsplit("/", 1)[-1]
+    )
+    assert (found.get("FifoQueue") == "true") is (changes.get("QueueType") == "fifo")
+    if changes.get("Arrival") == "stream":
+        stream = client("kinesis", endpoint).describe_stream_summary(StreamName=made["Changes"])
+        assert stream["StreamDescriptionSummary"]["RetentionPeriodHours"] == 168
+
+
+def lake_file(folder: Path, endpoint: str, made: dict[str, str]) -> Path:
+    """The lake.yaml of `deploy/aws/` for what the stack has made, with moto's addresses."""
+    text = (ROOT / "deploy/aws/lake.yaml").read_text(encoding="utf-8")
+    values = {
+        "AWS_REGION": ACCESS["region"],
+        "BRONZE": f"s3://{made['Bronze']}/shop",
+        "WAREHOUSE": f"s3://{made['Warehouse']}",
+        "LAKE_MASK_SALT": "a salt of sixteen letters",
+        "QUEUE_URL": made["Files"],
+        "DEAD_QUEUE_URL": made["DeadFiles"],
+        "TASK_ARN": f"arn:aws:dms:us-east-1:{ACCOUNT}:task:ABC",
+    }
+    for name, value in values.items():
+        assert f"${{{name}}}" in text, f"the stack sets {name}, and lake.yaml does not use it"
+        text = text.replace(f"${{{name}}}", value)
+    lake: dict[str, Any] = yaml.safe_load(text)
+    keys = {name: ACCESS[name] for name in ("access_key_id", "secret_access_key")}
+    lake["catalog"] |= tables_in_glue(endpoint, lake["catalog"]["warehouse"])
+    (shop,) = lake["sources"].values()
+    shop["s3"] |= {"endpoint": endpoint, "path_style": True, **keys}
+    shop["notifications"] |= {"endpoint": endpoint, **keys}
+    # A run for each batch, which ends by itself.
+    del lake["automation"]
+    lake["spark"] = {"master": "local[2]"}
+    path = folder / "lake.yaml"
+    path.write_text(yaml.safe_dump(lake, sort_keys=False), encoding="utf-8")
+    load_lake(path)
+    return path
+
+
+@pytest.mark.slow
+def test_files_go_through_the_stack_to_silver(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = created(endpoint, LakeName="whole")
+    s3, queues = client("s3", endpoint), client("sqs", endpoint)
+    # What moto leaves out of the stack.
+    s3.put_bucket_notification_configuration(
+        Bucket=made["Bronze"], NotificationConfiguration={"EventBridgeConfiguration": {}}
+    )
+    path = lake_file(tmp_path, endpoint, made)
+    for name, lines in FILES.items():
+        body = "".join(f"{line}\n" for line in lines).encode()
+        s3.put_object(Bucket=made["Bronze"], Key=f"shop/public/orders/{name}", Body=body)
+
+    def waiting() -> int:
+        attributes = queues.get_queue_attributes(
+            QueueUrl=made["Files"], AttributeNames=["ApproximateNumberOfMessages"]
+        )["Attributes"]
+        return int(attributes["ApproximateNumberOfMessages"])
+
+    assert waiting() == len(FILES), "EventBridge has passed the events on"
+    for name in ("access_key_id", "secret_access_key", "region"):
+        monkeypatch.setenv(f"AWS_{name.upper()}", ACCESS[name])
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    output_of(run_python("-c", SENSOR, path, timeout=PATIENCE, env=environment()))
+    assert waiting() == 0
+    table = open_catalog(load_lake(path).catalog).load_table("silver_shop.orders")
+    rows = table.scan().to_arrow().select(["id", "status"]).sort_by("id").to_pylist()
+    assert rows == [{"id": 1, "status": "paid"}, {"id": 2, "status": "open"}]
