@@ -40,8 +40,7 @@ class AlarmsOutput:
         if round_.sent:
             done.append(f"{many(len(round_.sent), 'alarm', 'were')} sent")
         if round_.left_to_others:
-            left = many(len(round_.left_to_others), "alarm", "are")
-            done.append(f"{left} left to another process that is sending")
+            done.append(f"another process is sending {many(len(round_.left_to_others), 'alarm')}")
         return Followed(done, round_.problems)
 
     def look(self) -> Followed:
