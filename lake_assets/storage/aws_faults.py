@@ -25,9 +25,26 @@ _OF_PYARROW = re.compile(
     r"(?:key '(?P<key>[^']*)' in bucket '(?P<bucket>[^']+)': )?"
     r"AWS Error (?P<code>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation"
 )
+_KNOWN = (
+    ("token has expired", "renew the session token, or give a role"),
+    ("security token included in the request is invalid", "correct the session token"),
+    ("Access Key Id you provided does not exist", "correct the access key"),
+    ("signature we calculated does not match", "correct the secret access key"),
+    ("INVALID_ACCESS_KEY_ID", "correct the access key"),
+    ("SIGNATURE_DOES_NOT_MATCH", "correct the secret access key"),
+    ("difference between the request time and the current time", "set the clock of this machine"),
+    (r"key/\S+ is pending deletion", "cancel the deletion of the KMS key"),
+    (r"KMS\.DisabledException|key/\S+ is disabled", "enable the KMS key"),
+    ("protected by object lock", "the lake replaces files, so give its tables a bucket without Object Lock"),
+    (
+        "[Rr]equester pays",
+        "Requester Pays is not supported: read the files by a role of the bucket's account",
+    ),
+)
+"""Expressions for the messages of S3 and of the codes of its clients that say more than a code, and what to do."""
 _SOMEWHERE = "the warehouse or the bucket of the files"
 _MISSING = ("NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NO_SUCH_BUCKET")
-_OF_JAVA = re.compile(r"Service: S3, Status Code: 403")
+_OF_JAVA = re.compile(r"Service: S3, Status Code: (?P<status>\d+)")
 _CALL_OF_JAVA = re.compile(r"\.services\.s3\.Default\w+\.(?P<operation>\w+)\(")
 _ADDRESS = re.compile(r"s3[an]?://[^\s,;'\"]+")
 
@@ -72,21 +89,24 @@ def rights(operation: str | None, message: str) -> str:
 def refusal_in(text: str) -> str | None:
     """A sentence for the text of an error of PyArrow, or for a trace of Java, that contains a refusal by S3; None for
     any other text, and where an object is missing."""
+    to_do = next((advice for sign, advice in _KNOWN if re.search(sign, text)), None)
     if (found := _OF_PYARROW.search(text)) is not None:
         where = f"s3://{found['bucket']}/{found['key']}" if found["key"] is not None else _SOMEWHERE
         operation, code = found["operation"], found["code"]
         if code in _MISSING:
             return None
-        if code != "ACCESS_DENIED":
+        if code != "ACCESS_DENIED" and to_do is None:
             status = f", HTTP {found['status']}" if found["status"] else ""
             return (
                 f"{where}: S3 failed {operation}, also when it was repeated ({code}{status}); try again later"
             )
-    elif _OF_JAVA.search(text):
+        answer = "AccessDenied" if code == "ACCESS_DENIED" else code
+    elif (found := _OF_JAVA.search(text)) is not None and (found["status"] == "403" or to_do is not None):
         address, call = _ADDRESS.search(text), _CALL_OF_JAVA.search(text)
         where = address[0].rstrip(".:") if address is not None else _SOMEWHERE
         operation = call["operation"][0].upper() + call["operation"][1:] if call is not None else ""
+        answer = "AccessDenied" if found["status"] == "403" else f"HTTP {found['status']}"
     else:
         return None
     asked = f" to {operation}" if operation else ""
-    return f"{where}: S3 answered AccessDenied{asked}; {rights(operation, text)}"
+    return f"{where}: S3 answered {answer}{asked}; {to_do or rights(operation, text)}"

@@ -56,6 +56,38 @@ def test_a_sentence_for_the_text_of_each_client() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "to_do"),
+    [
+        ("The provided token has expired.", "renew the session token, or give a role"),
+        ("The AWS Access Key Id you provided does not exist in our records.", "correct the access key"),
+        (
+            "The request signature we calculated does not match the signature you provided.",
+            "correct the secret access",
+        ),
+        ("arn:aws:kms:us-east-1:1:key/2 is disabled.", "enable the KMS key"),
+        ("arn:aws:kms:us-east-1:1:key/2 is pending deletion.", "cancel the deletion of the KMS key"),
+        ("Access Denied because object protected by object lock.", "a bucket without Object Lock"),
+        ("The difference between the request time and the current time is too large.", "set the clock"),
+        (
+            "Bucket is requester pays bucket but no requester pays header provided.",
+            "Requester Pays is not supported",
+        ),
+    ],
+)
+def test_what_s3_says_itself(said: str, to_do: str) -> None:
+    for status in ("400", "403"):
+        text = (OF_SPARK % said).replace("Status Code: 403", f"Status Code: {status}")
+        found = root_cause(RuntimeError(text))
+        assert found.startswith("s3a://lake/in/a.csv: S3 answered ")
+        assert to_do in found
+        assert "grant" not in found
+    asked = "AWS Error UNKNOWN (HTTP status 400) during GetObject operation"
+    of_pyarrow = f"When reading key 'a' in bucket 'b': {asked}: {said}"
+    assert str(fault_of(OSError(of_pyarrow))).startswith("s3://b/a: S3 answered UNKNOWN to GetObject; ")
+    assert to_do in str(fault_of(OSError(of_pyarrow)))
+
+
 @pytest.fixture
 def refusing() -> Iterator[tuple[str, list[str]]]:
     """A server of AWS, and expressions for the method and path of the requests that it refuses."""
