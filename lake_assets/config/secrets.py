@@ -19,8 +19,21 @@ from lake_assets.errors import LakeError
 
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE)
-_PRIVATE = frozenset({"private_key", "private_key_file_pwd", "passcode"})
-"""Further parameters of Snowflake's connector that are secret."""
+_PUBLIC = frozenset(
+    {
+        "account",
+        "user",
+        "role",
+        "warehouse",
+        "database",
+        "schema",
+        "host",
+        "region",
+        "authenticator",
+        "private_key_file",
+    }
+)
+"""Parameters of Snowflake's connector that are no secrets."""
 SHORTEST = 4
 """Shorter secrets are not hidden: replacing so few letters everywhere would make any text unreadable."""
 _read: set[str] = set()
@@ -108,7 +121,7 @@ def _of_snowflake(snowflake: SnowflakeConfig) -> Iterator[str]:
     if snowflake.open_catalog is not None:
         yield snowflake.open_catalog.client_secret.get_secret_value()
     for name, value in snowflake.connect.items():
-        if isinstance(value, SecretStr) and (_SECRET_KEY.search(name) or name in _PRIVATE):
+        if isinstance(value, SecretStr) and name not in _PUBLIC:
             yield value.get_secret_value()
 
 

@@ -23,7 +23,7 @@ from lake_assets.orchestration.runs.run_retention import retention_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
-from lake_assets.orchestration.sensors.output_sensor import output_checks, output_sensor
+from lake_assets.orchestration.sensors.output_sensor import LONGEST, output_checks, output_sensor
 from lake_assets.orchestration.shared.first_periods import FirstPeriods, first_periods
 from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.runtime import LakeRuntime
@@ -82,7 +82,7 @@ def build_definitions(
     sensors.append(retention_sensor(lake.config))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts, first))
-    outputs = lake_outputs(lake)
+    outputs = lake_outputs(lake, LONGEST)
     sensors += [output_sensor(lake, output) for output in outputs]
     jobs = []
     if (continuous := lake.config.automation.continuous) is not None:

@@ -18,6 +18,7 @@ class AlarmsOutput:
 
     name = "alarms"
     description = "Sends alarms about rows of marts to the webhook, each once."
+    every = 5.0
     shows_tables = False
 
     def __init__(self, lake: Lake) -> None:

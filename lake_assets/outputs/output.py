@@ -47,6 +47,8 @@ class Output(Protocol):
     """The name of its sensor in Dagster."""
     description: str
     """What it does, in one sentence."""
+    every: float
+    """Seconds between two looks."""
     shows_tables: bool
     """Whether users read the tables there, so that a commit that it lacks is worth a check."""
 

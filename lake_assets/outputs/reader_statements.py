@@ -6,6 +6,7 @@ Snowflake (`snowflake/`).
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from urllib.parse import urlsplit, urlunsplit
 
 from lake_assets.config.lake_config import READERS_OF_VERSION_2
 from lake_assets.errors import LakeError
@@ -105,7 +106,7 @@ def _trino(lake: Lake) -> Iterator[str]:
         yield f"hive.metastore.glue.region={_region(lake)}"
     elif catalog.type == "rest" and catalog.uri is not None:
         yield "iceberg.catalog.type=rest"
-        yield f"iceberg.rest-catalog.uri={catalog.uri.get_secret_value()}"
+        yield f"iceberg.rest-catalog.uri={_without_password(catalog.uri.get_secret_value())}"
         yield f"iceberg.rest-catalog.warehouse={catalog.warehouse}"
     else:
         yield "iceberg.catalog.type=jdbc"
@@ -172,6 +173,11 @@ def _rights(lake: Lake, who: str, comment: str = "--") -> Iterator[str]:
     yield f"{comment} The least rights of {who}, and kms:Decrypt on the bucket's key if it has one:"
     policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, indent=2)
     yield from (f"{comment} {line}" for line in policy.splitlines())
+
+
+def _without_password(address: str) -> str:
+    found = urlsplit(address)
+    return urlunsplit(found._replace(netloc=found.netloc.rpartition("@")[2], query=""))
 
 
 def _warehouse(lake: Lake) -> str:

@@ -124,8 +124,7 @@ def endpoint() -> Iterator[str]:
 
 
 LACKING = {
-    "!GetAtt Database.MasterUserSecret.SecretArn": "arn:aws:secretsmanager:us-east-1:1:secret:dagster",
-    "${Database.MasterUserSecret.SecretArn}": "arn:aws:secretsmanager:us-east-1:1:secret:dagster",
+    "{{resolve:secretsmanager:${DatabasePassword}}}": "a-password",
     "!GetAtt Database.Endpoint.Address": "database.example",
 }
 """Attributes that moto does not know."""

@@ -26,7 +26,7 @@ class Shown:
     def __init__(self, lake: Lake, account: SnowflakeAccount, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             "lake_assets.outputs.lake_outputs.SnowflakeOutput",
-            lambda lake: SnowflakeOutput(lake, account.connect),
+            lambda lake, longest: SnowflakeOutput(lake, account.connect, longest=longest),
         )
         self.lake, self.account = lake, account
         self.instance = dg.DagsterInstance.ephemeral()

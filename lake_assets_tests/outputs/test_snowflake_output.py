@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lake_assets.outputs.output import Followed
-from lake_assets.outputs.snowflake.snowflake_output import LONGEST, SnowflakeOutput
+from lake_assets.outputs.snowflake.snowflake_output import LISTED_EVERY, SnowflakeOutput
 from lake_assets_tests.helpers.servers.glue import glue_server
 from lake_assets_tests.helpers.servers.s3 import client
 from lake_assets_tests.helpers.warehouses.snowflake_account import Connection, SnowflakeAccount
@@ -60,7 +60,7 @@ def shop(endpoint: str, tmp_path: Path) -> Shop:
 
 def test_a_table_is_created_after_its_first_commit(shop: Shop) -> None:
     assert shop.follow() == Followed()
-    assert shop.account.statements() == []
+    assert shop.account.statements("CREATE") == []
     commit(shop.lake, ORDERS)
     followed = shop.follow()
     assert followed.done == ["1 table created in Snowflake"]
@@ -211,11 +211,16 @@ def test_a_look_ends_in_time(shop: Shop) -> None:
 
     class Slow(Connection):
         def execute(self, statement: str) -> None:
-            shop.now += LONGEST / 2
+            shop.now += 15.0
             super().execute(statement)
 
-    shop.output = SnowflakeOutput(shop.lake, lambda **_: Slow(shop.account), clock=lambda: shop.now)
-    assert shop.follow().done == ["1 table created in Snowflake"]
+    shop.output = SnowflakeOutput(
+        shop.lake, lambda **_: Slow(shop.account), clock=lambda: shop.now, longest=30.0
+    )
+    first = shop.follow()
+    assert first.done == ["1 table created in Snowflake"]
+    assert first.problems == ["1 table left to the next look: Snowflake takes long to answer"]
+    assert len(first.tables) == 2
     assert shop.follow().done == ["1 table created in Snowflake"]
     assert shop.is_shown(ORDERS)
     assert shop.is_shown(ITEMS)
@@ -248,7 +253,8 @@ def test_a_login_that_is_refused_between_two_tables_is_tried_once(shop: Shop) ->
 
     shop.output = SnowflakeOutput(shop.lake, connect, clock=lambda: shop.now)
     shop.account.fail(**{"CREATE ICEBERG": "the session no longer exists"})
-    assert [problem.split(": ")[0] for problem in shop.follow().problems] == [ORDERS, "Snowflake"]
+    subjects = [problem.split(": ")[0] for problem in shop.follow().problems]
+    assert subjects in ([ORDERS, "Snowflake"], [ITEMS, "Snowflake"])
     assert len(logins) == 2
 
 
@@ -258,3 +264,92 @@ def test_a_catalog_that_fails_is_a_problem(shop: Shop, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("lake_assets.outputs.snowflake.snowflake_output.load_table", fails)
     assert shop.follow().problems == ["the lake's catalog: the catalog is down (ConnectionError)"]
+
+
+def forgotten(shop: Shop, name: str = ORDERS) -> None:
+    """Somebody drops the table in Snowflake."""
+    with shop.account.changed() as state:
+        del state["tables"][name.upper()]
+
+
+def test_a_table_that_was_dropped_in_snowflake_is_created_again(shop: Shop) -> None:
+    commit(shop.lake, ORDERS)
+    shop.follow()
+    forgotten(shop)
+    shop.now += LISTED_EVERY
+    assert shop.follow().done == ["1 table created in Snowflake"]
+    assert shop.is_shown(ORDERS)
+
+
+def test_a_table_that_was_dropped_is_created_after_its_next_commit(shop: Shop) -> None:
+    commit(shop.lake, ORDERS)
+    shop.follow()
+    forgotten(shop)
+    commit(shop.lake, ORDERS)
+    assert shop.follow().done == ["1 table created in Snowflake"]
+
+
+def test_a_refresh_that_changes_nothing_is_a_problem(shop: Shop) -> None:
+    commit(shop.lake, ORDERS)
+    shop.follow()
+    stuck = shop.account.shows()
+
+    class Stuck(Connection):
+        def execute(self, statement: str) -> None:
+            super().execute(statement)
+            with shop.account.changed() as state:
+                state["tables"] = dict(stuck)
+
+    commit(shop.lake, ORDERS)
+    shop.output = SnowflakeOutput(shop.lake, lambda **_: Stuck(shop.account), clock=lambda: shop.now)
+    for _ in range(5):
+        (problem,) = shop.follow().problems
+        assert "a refresh has changed nothing" in problem
+    assert len(shop.account.statements(REFRESH)) == 1
+
+
+def test_a_login_that_is_refused_for_long_is_tried_ever_more_rarely(shop: Shop) -> None:
+    commit(shop.lake, ORDERS)
+    shop.follow()
+    logins = []
+
+    def connect(**given: Any) -> Any:
+        logins.append(given)
+        raise PermissionError("the password has expired")
+
+    shop.output._connection._connect = connect
+    shop.output._connection.close()
+    commit(shop.lake, ORDERS)
+    for _ in range(3600 // 5):
+        shop.now += 5.0
+        shop.follow()
+    assert len(logins) < 12
+
+
+def test_a_stuck_table_stays_late_whatever_it_forgets(endpoint: str, tmp_path: Path) -> None:
+    """A table lists its newest metadata files alone."""
+    shop = Shop(endpoint, tmp_path, max_lag="1s")
+    commit(shop.lake, ORDERS)
+    shop.follow()
+    since = set()
+    for row in range(14):
+        commit(shop.lake, ORDERS, row)
+        shop.now += 31.0
+        since.add(shop.follow().tables[ORDERS].behind_since)
+    assert len(since) == 1
+    assert shop.output.look().tables[ORDERS].is_late
+
+
+def test_two_looks_at_once(shop: Shop) -> None:
+    commit(shop.lake, ORDERS)
+    found: list[Followed] = []
+
+    class Looking(Connection):
+        def execute(self, statement: str) -> None:
+            if not found:
+                found.append(shop.output.follow())
+            super().execute(statement)
+
+    shop.output = SnowflakeOutput(shop.lake, lambda **_: Looking(shop.account), clock=lambda: shop.now)
+    assert shop.follow().done == ["1 table created in Snowflake"]
+    assert found[0].problems == ["another look is under way: Snowflake takes long to answer"]

@@ -26,9 +26,12 @@ OPEN = {
     "client_secret": "not-in-any-file",
 }
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "glue_rest": (GLUE, {"role_arn": ROLE, "grant_to": ["ANALYST", 'o"brien']}),
+    "glue_rest": (GLUE, {"role_arn": ROLE, "grant_to": ["analyst", 'o"brien']}),
     "glue": (GLUE, {"role_arn": ROLE, "catalog": "glue", "database": "BIKES", "refresh_interval": "5m"}),
-    "each_commit": (GLUE, {"role_arn": ROLE, "refresh": "each_commit", "connect": {"account": "xy12345"}}),
+    "each_commit": (
+        GLUE,
+        {"role_arn": ROLE, "refresh": "each_commit", "connect": {"account": "xy12345", "role": "lake"}},
+    ),
     "linked": (GLUE, {"role_arn": ROLE, "linked_database": True, "grant_to": ["ANALYST"]}),
     "open_catalog": (REST, {"catalog": "open_catalog", "open_catalog": OPEN}),
     "open_catalog_linked": (REST, {"catalog": "open_catalog", "open_catalog": OPEN, "linked_database": True}),
@@ -53,6 +56,8 @@ def every_statement(lake: LakeConfig) -> list[str]:
     for name in TABLES:
         found += statements.table(lake, name)
     found.append(statements.existing(lake.warehouses.snowflake))
+    if not lake.warehouses.snowflake.linked_database:
+        found += [statements.refreshed_as_configured(lake.warehouses.snowflake, name) for name in TABLES]
     found += [statements.information(lake.warehouses.snowflake, name) for name in TABLES]
     return found + [statements.refresh(lake.warehouses.snowflake, name) for name in TABLES]
 
@@ -105,7 +110,7 @@ def test_the_secret_of_the_client_is_sent_to_snowflake_alone() -> None:
             "refresh",
             "must be auto",
         ),
-        (GLUE, {"role_arn": ROLE, "refresh_interval": "5s"}, "refresh_interval", "below 30s"),
+        (GLUE, {"role_arn": ROLE, "refresh_interval": "5s"}, "refresh_interval", "must be from 30s"),
         (REST, {"role_arn": ROLE}, "catalog", "needs a catalog of type glue, and that of this lake is rest"),
         ({"type": "glue", "warehouse": "s3://lake/w"}, {"role_arn": ROLE}, "region", "is missing"),
     ],

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets.config import CatalogConfig
 from lake_assets.errors import LakeError
-from lake_assets.outputs.reader_statements import statements_of
+from lake_assets.lake import open_lake
+from lake_assets.outputs.reader_statements import _trino, statements_of
 from lake_assets.outputs.snowflake.set_up import apply_setup
 from lake_assets.outputs.snowflake.snowflake_connection import PATIENCE
 from lake_assets_tests.helpers.lakes.command_lake import call
@@ -45,8 +47,8 @@ def test_the_script_is_printed(
 ) -> None:
     assert call(tmp_path, "warehouse", "snowflake") == 0
     said = capsys.readouterr().out
-    assert 'CREATE ICEBERG TABLE IF NOT EXISTS "LAKE"."SILVER_SHOP"."ORDERS"' in said
-    assert "ITEMS" not in said, "it has no commit, so Snowflake would refuse it"
+    assert 'CREATE DATABASE IF NOT EXISTS "LAKE"' in said
+    assert 'DESCRIBE CATALOG INTEGRATION "LAKE_CATALOG"' in said
     assert SECRET not in said
     assert account.statements() == []
 
@@ -55,16 +57,21 @@ def test_the_script_is_executed(
     account: SnowflakeAccount, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(tmp_path, "warehouse", "snowflake", "--apply") == 0
-    assert "5 statements were executed in Snowflake." in capsys.readouterr().out
-    assert account.shows() == {ORDERS.upper(): account.newest(ORDERS)}
+    assert "4 statements were executed in Snowflake." in capsys.readouterr().out
+    # A change of `refresh` reaches a table that is there.
+    call(tmp_path, "sync")
+    account.statements()
+    assert call(tmp_path, "warehouse", "snowflake", "--apply") == 0
+    assert (
+        'ALTER ICEBERG TABLE "LAKE"."SILVER_SHOP"."ORDERS" SET AUTO_REFRESH = FALSE' in account.statements()
+    )
     with account.changed() as state:
-        (login,) = state["connections"]
+        login, *_ = state["connections"]
     assert login == {
         "account": "xy12345",
         "password": SECRET,
         "application": "lake_assets",
-        "login_timeout": 15,
-        "network_timeout": 30,
+        **PATIENCE,
     }
 
 
@@ -129,6 +136,16 @@ def test_what_an_engine_cannot_read_is_named(tmp_path: Path) -> None:
     said = statements_of(lake, "trino")
     assert "trino cannot read these tables, whose format version is 3" in said
     assert "silver_shop.items" in said
+
+
+def test_no_password_of_the_catalog_is_printed(tmp_path: Path) -> None:
+    uri = "https://lake:s3cr3tpass@catalog.example/api?token=s3cr3tpass"
+    lake = small_lake(tmp_path)
+    catalog = CatalogConfig.model_validate({"type": "rest", "uri": uri, "warehouse": "s3://lake/w"})
+    changed = open_lake(lake.config.model_copy(update={"catalog": catalog}))
+    said = "\n".join(_trino(changed))
+    assert "iceberg.rest-catalog.uri=https://catalog.example/api" in said
+    assert "s3cr3tpass" not in said
 
 
 @pytest.mark.parametrize(

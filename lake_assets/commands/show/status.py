@@ -26,6 +26,8 @@ from lake_assets.silver.table.position import BATCH, SILVER
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
 
+PATIENCE = 10.0
+"""Seconds for which a warehouse is asked."""
 MOST_KEYS = 20
 """The number of stray keys shown for a source; `lake_ops.findings` and the check `known_files` have more."""
 
@@ -136,7 +138,7 @@ def stream_lines(lines: Sequence[TableStatus]) -> dict[str, bool]:
 def late_lines(lake: Lake) -> list[str]:
     """A line for each table of which a warehouse has lacked a commit for too long, and for each warehouse that does not
     answer."""
-    found = {output.name: output.look() for output in lake_outputs(lake) if output.shows_tables}
+    found = {output.name: output.look() for output in lake_outputs(lake, PATIENCE) if output.shows_tables}
     return [
         text
         for name, looked in found.items()

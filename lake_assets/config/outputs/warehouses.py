@@ -10,8 +10,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from lake_assets.config.base import Duration, Model, matching, refuse
 
-SHORTEST_INTERVAL = timedelta(seconds=30)
-"""Snowflake polls a catalog no more often."""
+SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(seconds=30), timedelta(days=1)
+"""How often Snowflake can look."""
 
 
 class OpenCatalogConfig(Model):
@@ -88,8 +88,8 @@ class SnowflakeConfig(Model):
             mistakes.append((("refresh",), "must be auto: Snowflake refreshes a linked database itself"))
         if self.refresh == "each_commit" and not self.connect:
             mistakes.append((("connect",), "is missing: the lake refreshes by a connection"))
-        if self.refresh_interval < SHORTEST_INTERVAL:
-            mistakes.append((("refresh_interval",), "is below 30s, Snowflake's shortest interval"))
+        if not SHORTEST_INTERVAL <= self.refresh_interval <= LONGEST_INTERVAL:
+            mistakes.append((("refresh_interval",), "must be from 30s to 1d, as in Snowflake"))
         refuse(mistakes)
         return self
 

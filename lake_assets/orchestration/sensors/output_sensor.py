@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from lake_assets.lake import Lake
+from lake_assets.orchestration.checks.data_checks import ON_SCHEDULE
 from lake_assets.orchestration.sensors.freshness_sensor import news
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.outputs.output import Followed, Output, Shown
 
-SECONDS = 5
-"""Seconds between two looks, as in the loop of Dagster's daemon."""
+LONGEST = 30.0
+"""Seconds after which a look ends: Dagster drops a tick after 60."""
 
 
 def output_sensor(lake: Lake, output: Output) -> dg.SensorDefinition:
@@ -26,7 +27,7 @@ def output_sensor(lake: Lake, output: Output) -> dg.SensorDefinition:
         name=prefixed(lake.config, output.name),
         # Not `target`, whose job takes no marts with partitions of different lengths.
         asset_selection=dg.AssetSelection.assets(*keys.values()),
-        minimum_interval_seconds=SECONDS,
+        minimum_interval_seconds=int(output.every),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=output.description,
     )
@@ -49,6 +50,8 @@ def output_checks(lake: Lake, output: Output) -> dg.AssetChecksDefinition:
             name=_check_name(output),
             asset=key,
             description=f"{output.name.capitalize()} has lacked no commit for longer than its `max_lag`.",
+            # A run of a batch must not wait for the warehouse.
+            metadata={ON_SCHEDULE: "never"},
         )
         for key in keys.values()
     ]

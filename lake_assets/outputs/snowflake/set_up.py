@@ -3,16 +3,13 @@
 Here: which statements, in which order. Not here: the statements (`statements.py`).
 """
 
-from collections.abc import Sequence
-
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.catalog import is_there
-from lake_assets.iceberg.table_io import current_snapshot, load_table
 from lake_assets.lake import Lake
 from lake_assets.outputs.reader_statements import namespaces
 from lake_assets.outputs.snowflake import statements
 from lake_assets.outputs.snowflake.snowflake_connection import Connect, SnowflakeConnection
+from lake_assets.outputs.snowflake.snowflake_output import shown_tables
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
@@ -23,10 +20,10 @@ TRUST = """\
 
 
 def script(lake: Lake) -> str:
-    """The statements as a script, without secrets. Tables without a commit are left out: Snowflake refuses them."""
+    """The statements as a script, without secrets."""
     config = lake.config.warehouses.snowflake
     assert config is not None
-    every = [*statements.setup(lake.config, namespaces(lake)), *_tables(lake)]
+    every = statements.setup(lake.config, namespaces(lake))
     text = "\n".join(f"{statement};" for statement in every) + "\n"
     if config.catalog == "open_catalog":
         return text
@@ -38,8 +35,8 @@ def script(lake: Lake) -> str:
 
 
 def apply_setup(lake: Lake, connect: Connect | None = None) -> str:
-    """Executes the statements, which may be repeated; returns a sentence. Raises LakeError with the statement that
-    Snowflake refuses."""
+    """Executes the statements, and has the tables that are there refreshed as lake.yaml says; returns a sentence. It
+    may be repeated. Raises LakeError with the statement that Snowflake refuses."""
     config = lake.config.warehouses.snowflake
     assert config is not None
     if not config.connect:
@@ -48,30 +45,30 @@ def apply_setup(lake: Lake, connect: Connect | None = None) -> str:
     if config.open_catalog is not None:
         secret = lake.runtime.aws.secrets.filled(config.open_catalog.client_secret.get_secret_value())
     connection = SnowflakeConnection(config, lake.runtime.aws.secrets, connect)
-    tables = _tables(lake)
-    every = [*statements.setup(lake.config, namespaces(lake), secret), *tables]
+    done = 0
     try:
-        for statement in every:
-            try:
-                connection.rows(statement)
-            except Exception as error:  # noqa: BLE001  (of the driver, or of the network)
-                refused = statement.partition("\n")[0]
-                reason = hidden_in(lake.config, root_cause(error))
-                raise LakeError(f"Snowflake refuses {refused}: {reason}") from None
+        for statement in statements.setup(lake.config, namespaces(lake), secret):
+            _execute(lake, connection, statement)
+            done += 1
+        if not config.linked_database:
+            there = {
+                (row["schema_name"], row["name"]) for row in connection.records(statements.existing(config))
+            }
+            for name in shown_tables(lake):
+                if statements.names(config, name) in there:
+                    _execute(lake, connection, statements.refreshed_as_configured(config, name))
+                    done += 1
     finally:
         connection.close()
-    return f"{many(len(every), 'statement', 'were')} executed in Snowflake.\n"
+    return (
+        f"{many(done, 'statement', 'were')} executed in Snowflake. sync and the sensor create the tables.\n"
+    )
 
 
-def _tables(lake: Lake) -> Sequence[str]:
-    if not is_there(lake.config.catalog):
-        return []
-    catalog = lake.runtime.catalog
-    names = [target.identifier for target in lake.targets] + [mart.identifier for mart in lake.marts]
-    found = [
-        statement
-        for name in names
-        if current_snapshot(load_table(catalog, name)) is not None
-        for statement in statements.table(lake.config, name)
-    ]
-    return list(dict.fromkeys(found))
+def _execute(lake: Lake, connection: SnowflakeConnection, statement: str) -> None:
+    try:
+        connection.rows(statement)
+    except Exception as error:  # noqa: BLE001  (of the driver, or of the network)
+        reason = hidden_in(lake.config, root_cause(error))
+        refused = statement.partition("\n")[0]
+        raise LakeError(f"Snowflake refuses {refused}: {reason}") from None

@@ -12,8 +12,12 @@ from lake_assets.config import SnowflakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.storage.secret_values import Secrets
 
-PATIENCE = {"login_timeout": 15, "network_timeout": 30}
-"""Seconds; by default, the connector tries for minutes, or for ever."""
+PATIENCE = {
+    "login_timeout": 15,
+    "network_timeout": 30,
+    "session_parameters": {"STATEMENT_TIMEOUT_IN_SECONDS": 60, "QUERY_TAG": "lake_assets"},
+}
+"""Seconds; by default, the connector tries for minutes, or for ever, and a statement may take two days."""
 Connect = Callable[..., Any]
 """Opens a DB-API connection with these parameters."""
 

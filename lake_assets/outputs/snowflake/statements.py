@@ -4,37 +4,50 @@ Every name is quoted. Names of the lake are in upper case in Snowflake, where a 
 case: users need no quotes. Here: the statements. Not here: executing them (`snowflake_output.py`).
 """
 
+import re
 from collections.abc import Sequence
+
+from pydantic import SecretStr
 
 from lake_assets.config import LakeConfig, SnowflakeConfig
 
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 HIDDEN = "***"
 """In place of a secret in a statement that is printed."""
 
 
 def setup(lake: LakeConfig, namespaces: Sequence[str], client_secret: str = HIDDEN) -> list[str]:
-    """What an administrator of the account executes once: integration, volume, database, grants. `namespaces`: those
-    of the catalog whose tables are shown."""
+    """What an administrator of the account executes, and may repeat after a change of lake.yaml: integration, volume,
+    database, rights. `namespaces`: those of the catalog whose tables are shown."""
     config = _config(lake)
-    found = [_integration(lake, client_secret)]
+    integration, database = quoted(config.integration), quoted(config.database)
+    seconds = int(config.refresh_interval.total_seconds())
+    found = [
+        _integration(lake, client_secret),
+        f"ALTER CATALOG INTEGRATION {integration} SET REFRESH_INTERVAL_SECONDS = {seconds}",
+    ]
     if config.catalog != "open_catalog":
         found.append(_volume(lake))
     found.append(_database(config, namespaces))
-    database = quoted(config.database)
-    for role in config.grant_to:
-        found.append(f"GRANT USAGE ON DATABASE {database} TO ROLE {quoted(role)}")
-        if config.linked_database:
-            for kind in ("SCHEMAS", "ICEBERG TABLES"):
-                right = "USAGE" if kind == "SCHEMAS" else "SELECT"
-                found += [
-                    f"GRANT {right} ON {which} {kind} IN DATABASE {database} TO ROLE {quoted(role)}"
-                    for which in ("ALL", "FUTURE")
-                ]
+    if isinstance(role := config.connect.get("role"), SecretStr):
+        # The lake's own role: it owns the tables, because only their owner may refresh them.
+        to = f"TO ROLE {quoted(upper(role.get_secret_value()))}"
+        found.append(f"GRANT USAGE ON INTEGRATION {integration} {to}")
+        if config.catalog != "open_catalog":
+            found.append(f"GRANT USAGE ON EXTERNAL VOLUME {quoted(config.volume)} {to}")
+        found.append(f"GRANT USAGE, CREATE SCHEMA ON DATABASE {database} {to}")
+    for name in config.grant_to:
+        to = f"TO ROLE {quoted(upper(name))}"
+        found.append(f"GRANT USAGE ON DATABASE {database} {to}")
+        for right, kind in (("USAGE", "SCHEMAS"), ("SELECT", "ICEBERG TABLES")):
+            found += [
+                f"GRANT {right} ON {which} {kind} IN DATABASE {database} {to}" for which in ("ALL", "FUTURE")
+            ]
     return found
 
 
 def table(lake: LakeConfig, identifier: str) -> list[str]:
-    """What shows one table, and may be repeated; nothing in a linked database, whose tables Snowflake finds itself."""
+    """What creates one table; nothing in a linked database, whose tables Snowflake finds itself."""
     config = _config(lake)
     if config.linked_database:
         return []
@@ -45,15 +58,16 @@ def table(lake: LakeConfig, identifier: str) -> list[str]:
         f"CATALOG = {literal(config.integration)}",
         f"CATALOG_NAMESPACE = {literal(namespace)}",
         f"CATALOG_TABLE_NAME = {literal(name)}",
-        f"AUTO_REFRESH = {_boolean(config.refresh == 'auto')}",
+        f"AUTO_REFRESH = {_refreshes_itself(config)}",
     ]
     if config.catalog != "open_catalog":
         create.insert(1, f"EXTERNAL_VOLUME = {literal(config.volume)}")
-    found = [f"CREATE SCHEMA IF NOT EXISTS {schema}", "\n  ".join(create)]
-    for role in config.grant_to:
-        found.append(f"GRANT USAGE ON SCHEMA {schema} TO ROLE {quoted(role)}")
-        found.append(f"GRANT SELECT ON ICEBERG TABLE {address(config, identifier)} TO ROLE {quoted(role)}")
-    return found
+    return [f"CREATE SCHEMA IF NOT EXISTS {schema}", "\n  ".join(create)]
+
+
+def refreshed_as_configured(config: SnowflakeConfig, identifier: str) -> str:
+    """For a table from before a change of `refresh`."""
+    return f"ALTER ICEBERG TABLE {address(config, identifier)} SET AUTO_REFRESH = {_refreshes_itself(config)}"
 
 
 def refresh(config: SnowflakeConfig, identifier: str) -> str:
@@ -86,8 +100,8 @@ def names(config: SnowflakeConfig, identifier: str) -> tuple[str, str]:
 
 
 def upper(name: str) -> str:
-    """The name in upper case if Snowflake can read it without quotes: letters other than A to Z always need them."""
-    return name.upper() if name.isascii() else name
+    """The name in upper case if Snowflake can read it without quotes."""
+    return name.upper() if _PLAIN.fullmatch(name) else name
 
 
 def quoted(name: str) -> str:
@@ -171,5 +185,5 @@ def _database(config: SnowflakeConfig, namespaces: Sequence[str]) -> str:
     return "\n  ".join(lines)
 
 
-def _boolean(value: bool) -> str:
-    return "TRUE" if value else "FALSE"
+def _refreshes_itself(config: SnowflakeConfig) -> str:
+    return "TRUE" if config.refresh == "auto" else "FALSE"
