@@ -105,8 +105,10 @@ def test_sql_that_is_written_by_hand_is_found(line: str) -> None:
 
 
 def test_the_package_writes_no_sql_by_hand() -> None:
-    """But for the demonstration's source, a SQLite database with tables of its own, and for Markdown."""
+    """But for the demonstration's source, a SQLite database with tables of its own, for Markdown, and for statements of
+    other engines, which quote otherwise (`outputs/test_snowflake_statements.py`)."""
     own = [PACKAGE / "spark" / "sql.py", PACKAGE / "reference.py", *(PACKAGE / "demo").rglob("*.py")]
+    own += [PACKAGE / "outputs" / "snowflake" / "statements.py", PACKAGE / "outputs" / "reader_statements.py"]
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
