@@ -84,7 +84,7 @@ class BucketFeed(Feed):
     def _put(self, table: int, name: str, lines: list[str]) -> None:
         body, key = "\n".join(["Op,ts,id,n,seq,BI_id", *lines, ""]), f"public/t{table}/{name}"
         self.client.put_object(Bucket=BUCKET, Key=f"dms/{key}", Body=body.encode())
-        self.written[key] = time.monotonic()
+        self.written[key] = time.time()
 
 
 def _serve(port: int, app: Counted) -> None:
