@@ -79,7 +79,7 @@ class SnowflakeOutput:
         self._asked: dict[str, float] = {}
         """By table, when Snowflake was asked."""
         self._files: dict[str, TableMetadata | None] = {}
-        """By metadata file that Snowflake has read, what is in it."""
+        """By table, what is in that metadata file; None if it is gone."""
         self._since: dict[str, datetime] = {}
         """By table that lacks a commit, since when: its history may lose the commit while it is waited for."""
 
@@ -99,20 +99,25 @@ class SnowflakeOutput:
         if not self._busy.acquire(blocking=False):
             return Followed(problems=["another look is under way: Snowflake takes long to answer"])
         begun, done = self._clock(), dict.fromkeys(("created", "refreshed"), 0)
-        found, subject, left = dict[str, Table](), "the lake's catalog", 0
+        found, states = dict[str, Table](), dict[str, Shown]()
+        subject, left = "the lake's catalog", 0
         try:
             found, subject = self._loaded(), "Snowflake"
             if not self._failures.seconds_left(_ACCOUNT):
                 left = self._serve(found, begun + self._longest, done, acts=acts)
         except Exception as error:  # noqa: BLE001  (no failure of an output may be one of the pipeline)
             self._failed(_ACCOUNT, subject, error)
+        try:
+            states = self._states(found)
+        except Exception as error:  # noqa: BLE001  (a metadata file cannot be read)
+            self._failed(_ACCOUNT, "the lake's tables", error)
         finally:
             self._busy.release()
         said = [f"{many(number, 'table')} {verb} in Snowflake" for verb, number in done.items() if number]
         problems = list(self._reasons.values())
         if left:
             problems.append(f"{many(left, 'table')} left to the next look: Snowflake takes long to answer")
-        return Followed(said, problems, self._states(found))
+        return Followed(said, problems, states)
 
     def _loaded(self) -> dict[str, Table]:
         """By name, the tables that have a commit."""

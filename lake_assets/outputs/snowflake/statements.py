@@ -52,7 +52,7 @@ def table(lake: LakeConfig, identifier: str) -> list[str]:
     if config.linked_database:
         return []
     namespace, name = identifier.split(".")
-    schema = f"{quoted(config.database)}.{quoted(upper(namespace))}"
+    schema = f"{quoted(config.database)}.{quoted(names(config, identifier)[0])}"
     create = [
         f"CREATE ICEBERG TABLE IF NOT EXISTS {address(config, identifier)}",
         f"CATALOG = {literal(config.integration)}",
