@@ -32,6 +32,12 @@ class Lake:
     """Why marts are left out, or why there are no checks. With any reason, no mart may be computed."""
 
     @property
+    def tables(self) -> list[str]:
+        """The identifiers of silver's tables and of the marts."""
+        silver = [target.identifier for target in self.targets]
+        return [*silver, *(mart.identifier for mart in self.marts)]
+
+    @property
     def config(self) -> LakeConfig:
         return self.runtime.lake
 

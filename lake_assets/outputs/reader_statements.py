@@ -55,10 +55,7 @@ def statements_of(lake: Lake, reader: str) -> str:
 
 def namespaces(lake: Lake) -> Sequence[str]:
     """The namespaces of silver and gold."""
-    names = [target.namespace for target in lake.targets] + [
-        mart.identifier.split(".")[0] for mart in lake.marts
-    ]
-    return sorted(set(names))
+    return sorted({identifier.split(".")[0] for identifier in lake.tables})
 
 
 def _athena(lake: Lake) -> Iterator[str]:

@@ -9,7 +9,6 @@ from lake_assets.lake import Lake
 from lake_assets.outputs.reader_statements import namespaces
 from lake_assets.outputs.snowflake import statements
 from lake_assets.outputs.snowflake.snowflake_connection import Connect, SnowflakeConnection
-from lake_assets.outputs.snowflake.snowflake_output import shown_tables
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
@@ -54,7 +53,7 @@ def apply_setup(lake: Lake, connect: Connect | None = None) -> str:
             there = {
                 (row["schema_name"], row["name"]) for row in connection.records(statements.existing(config))
             }
-            for name in shown_tables(lake):
+            for name in lake.tables:
                 if statements.names(config, name) in there:
                     _execute(lake, connection, statements.refreshed_as_configured(config, name))
                     done += 1

@@ -38,12 +38,6 @@ _ACCOUNT = ""
 logger = logging.getLogger(__name__)
 
 
-def shown_tables(lake: Lake) -> list[str]:
-    """The tables that Snowflake shows: silver and the marts."""
-    targets = [target.identifier for target in lake.targets]
-    return [*targets, *(mart.identifier for mart in lake.marts)]
-
-
 class SnowflakeOutput:
     """The output of one lake. Threads may share it: only one looks at a time."""
 
@@ -78,14 +72,12 @@ class SnowflakeOutput:
         """By table, the metadata file that Snowflake has read last, as far as it was asked."""
         self._asked: dict[str, float] = {}
         """By table, when Snowflake was asked."""
-        self._files: dict[str, TableMetadata | None] = {}
-        """By table, what is in that metadata file; None if it is gone."""
         self._since: dict[str, datetime] = {}
         """By table that lacks a commit, since when: its history may lose the commit while it is waited for."""
 
     def tables(self) -> Sequence[str]:
         """Silver and the marts."""
-        return shown_tables(self._lake)
+        return self._lake.tables
 
     def follow(self) -> Followed:
         """Creates what is missing, and refreshes what is behind, if the lake does that. Never raises."""
@@ -179,37 +171,32 @@ class SnowflakeOutput:
             self._there.add(name)
             done["created"] += 1
         if name not in self._read or not self._refreshes:
-            self._ask(name, table)
+            self._ask(name)
         if not (acts and self._refreshes and self._lacks(name, table)):
             return
         self._execute(statements.refresh(self._config, name))
-        self._ask(name, table)
+        self._ask(name)
         if self._lacks(name, table):
             raise RuntimeError("a refresh has changed nothing: does Snowflake read another catalog?")
         done["refreshed"] += 1
 
-    def _ask(self, name: str, table: Table) -> None:
+    def _ask(self, name: str) -> None:
         ((text,),) = self._connection.rows(statements.information(self._config, name))
         said = json.loads(text)
         if str(said.get("status", "")).lower() != "success":
             raise RuntimeError(f"Snowflake reports {said.get('status')}")
-        location = str(said["metadataLocation"])
-        if self._read.get(name) != location:
-            self._files.pop(name, None)
-        self._read[name], self._asked[name] = location, self._clock()
+        self._read[name], self._asked[name] = str(said["metadataLocation"]), self._clock()
 
     def _lacks(self, name: str, table: Table) -> bool:
-        location = self._read[name]
-        return lacks_commit(table, location, self._file(name, table, location))
+        return lacks_commit(table, self._read[name], self._file(name, table))
 
-    def _file(self, name: str, table: Table, location: str) -> TableMetadata | None:
-        """The metadata file that Snowflake has read; None if it is gone."""
-        if name not in self._files:
-            try:
-                self._files[name] = FromInputFile.table_metadata(table.io.new_input(beside(table, location)))
-            except FileNotFoundError:
-                self._files[name] = None
-        return self._files[name]
+    def _file(self, name: str, table: Table) -> TableMetadata | None:
+        """The metadata file that Snowflake has read; None if it is gone. PyIceberg's reader keeps what it has parsed
+        (`iceberg/file_io/metadata_cache.py`)."""
+        try:
+            return FromInputFile.table_metadata(table.io.new_input(beside(table, self._read[name])))
+        except FileNotFoundError:
+            return None
 
     def _execute(self, *given: str) -> None:
         for statement in given:
@@ -242,7 +229,7 @@ class SnowflakeOutput:
             if not (is_known or is_missing or name in self._reasons):
                 continue  # nothing is known of it yet
             reason = self._reasons.get(name, self._reasons.get(_ACCOUNT))
-            file = self._files.get(name) if is_known else None
+            file = self._file(name, table) if is_known else None
             since = self._since.setdefault(name, lacking_since(table, file))
             is_late = now - since > self._config.max_lag
             yield (
