@@ -171,7 +171,7 @@ class KafkaClient:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(message.partition())
             else:
-                self._refuse(error)
+                self._refuse(error, message.partition())
         return found
 
     def is_current(self, *, certainly: bool = False) -> bool:
@@ -258,15 +258,18 @@ class KafkaClient:
             self._partitions = count
             self._assign()
 
-    def _refuse(self, error: Any) -> None:
+    def _refuse(self, error: Any, partition: int | None = None) -> None:
         from confluent_kafka import KafkaError
 
-        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        gone = error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+        # librdkafka uses the same code where a broker did not answer what a partition's first offset is.
+        if gone and partition in self._next:
             raise StreamLost(
                 f"The topic {self._config.topic} has no message any more at a position up to which it was read "
                 f"({error.str()}): its retention has passed. {EXPIRED}"
             )
-        raise StreamFault(f"The topic {self._config.topic} cannot be read: {error.str()}.")
+        cause = self._error or error
+        raise StreamFault(f"The topic {self._config.topic} cannot be read: {cause.str()}.")
 
     def _answer(self, ask: Callable[[], T]) -> T:
         from confluent_kafka import KafkaException
