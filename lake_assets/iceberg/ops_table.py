@@ -91,16 +91,17 @@ class OpsTable(Generic[T]):
         table = self._refresh()
         new = list(decide(self._parsed))
         if new:
-            append_rows(table or self._create(), self._as_arrow(new))
+            table = self._with_columns(table) if table is not None else self._create()
+            append_rows(table, self._as_arrow(new))
         return new
 
     def _replace_once(self, decide: Callable[[T], Sequence[Row]]) -> None:
         table = self._refresh()
         new = self._as_arrow(list(decide(self._parsed)))
         if table is not None and _python_rows(table):
-            table.overwrite(new)
+            self._with_columns(table).overwrite(new)
         elif new.num_rows:
-            append_rows(table or self._create(), new)
+            append_rows(self._with_columns(table) if table is not None else self._create(), new)
         if table is not None and len(table.metadata.snapshots) > MOST_REPLACED:
             maintain_small_table(table)
 
@@ -113,10 +114,20 @@ class OpsTable(Generic[T]):
             if table is None or all(row[column] != before for row in known):
                 return
             renamed = [row | {column: after if row[column] == before else row[column]} for row in known]
-            table.overwrite(self._as_arrow(renamed))
+            self._with_columns(table).overwrite(self._as_arrow(renamed))
 
     def _as_arrow(self, rows: list[Row]) -> pa.Table:
         return pa.Table.from_pylist(rows, schema=self._schema.as_arrow())
+
+    def _with_columns(self, table: Table) -> Table:
+        """The table, with the columns that one of an earlier release lacks. Raises CommitFailedException when another
+        process writes meanwhile."""
+        known = {*table.schema().column_names}
+        if missing := [field for field in self._schema.fields if field.name not in known]:
+            with table.update_schema() as update:
+                for field in missing:
+                    update.add_column(field.name, field.field_type)
+        return table
 
     def _create(self) -> Table:
         """The new table. Raises CommitFailedException if another process has created it meanwhile, with rows that

@@ -12,7 +12,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, StringType
 
 from lake_assets.commands.run.maintain import OPS
 from lake_assets.iceberg import ops_maintenance
@@ -45,6 +45,18 @@ def filled(catalog: Catalog, first: int, count: int) -> OpsTable[list[int]]:
     for n in range(first, first + count):
         table.append(partial(one_more, n))
     return table
+
+
+@pytest.mark.parametrize("write", ["append", "replace"])
+def test_a_table_of_an_earlier_release_gets_the_columns_that_it_lacks(catalog: Catalog, write: str) -> None:
+    filled(catalog, 1, 2)
+    newer = Schema(*SCHEMA.fields, NestedField(2, "name", StringType()))
+    table = OpsTable(
+        catalog, "numbers", newer, lambda rows: sorted((row["n"], row.get("name")) for row in rows)
+    )
+    assert table.parsed() == [(1, None), (2, None)]
+    getattr(table, write)(lambda _: [{"n": 3, "name": "three"}])
+    assert table.parsed() == [*([(1, None), (2, None)] if write == "append" else []), (3, "three")]
 
 
 def load(catalog: Catalog) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild, replay
@@ -201,3 +202,88 @@ def test_keys_are_not_replayed_with_other_folders(spark: SparkSession, tmp_path:
     (key,) = (key for key in bench.bucket if key.startswith("cdc/"))
     with pytest.raises(TableStopped, match=r"lacks the rows of public\.sales_2026_01"):
         replay(bench.lake.runtime, target(bench), key)
+
+
+STRICT = {"columns": {"id": "long not null", "v": "string not null"}, "primary_key": ["id"]}
+LENIENT = {"columns": COLUMNS, "primary_key": ["id"]}
+
+
+def with_bad_rows(folder: Path, loaded: str = SALES) -> tuple[Bench, Clock]:
+    """A transaction file with a row of each name, then rows without a value: of a partition, and of the table."""
+    bench, clock = Bench(folder, sales("sales_*", **STRICT), TRANSACTIONS), Clock(NOON + HOUR)
+    bench.put(load_file(loaded, [{"id": 1, "v": "loaded"}]))
+    rows = [(JAN, 3, None), (SALES, 2, "logged"), (SALES, 5, None), (JAN, 4, "logged")]
+    changes = [(name, clock.change("I", {"id": key, "v": value})) for name, key, value in rows]
+    bench.put(transaction_file(NOON + 2 * HOUR, changes))
+    bench.apply()
+    assert values(bench) == OWN | {4: "logged"}
+    assert quarantined(bench) == {0: "held", 2: "held"}
+    return bench, clock
+
+
+def quarantined(bench: Bench) -> dict[int | None, str]:
+    """By the row's place in its file, the states of what is quarantined; the newest entry of a place."""
+    return {held.row: str(held.state) for held in bench.lake.runtime.quarantine.all()}
+
+
+def open_rows(bench: Bench) -> list[str]:
+    return sorted(held.raw or "" for held in bench.lake.runtime.quarantine.open())
+
+
+def test_quarantined_rows_of_a_glob_that_goes_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    bench, _ = with_bad_rows(tmp_path)
+    both = open_rows(bench)
+    assert len(both) == 2
+    bench.edit(sales(**STRICT))
+    runtime = bench.lake.runtime
+    retry(runtime, runtime.quarantine.open())
+    rebuild(runtime, target(bench))
+    bench.apply()
+    assert values(bench) == OWN
+    assert [raw for raw in both if ",sales," in raw.replace('"', "")] == open_rows(bench), (
+        "of its own rows alone"
+    )
+    assert quarantined(bench) == {0: "superseded", 2: "superseded", 1: "held"}, "nothing of it was applied"
+    bench.edit(sales("sales_*", **STRICT))
+    bench.apply()
+    assert values(bench) == OWN | {4: "logged"}
+    assert open_rows(bench) == both
+    bench.edit(sales("sales_*", **LENIENT))
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert values(bench) == OWN | {3: None, 4: "logged", 5: None}
+    assert rebuild(bench.lake.runtime, target(bench), publish=False).equal
+    assert open_rows(bench) == []
+
+
+def test_a_quarantined_row_of_a_folder_that_leaves_with_its_only_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bench, clock = Bench(tmp_path, sales("sales_*", **STRICT), TRANSACTIONS), Clock(NOON + HOUR)
+    bench.put(load_file(SALES, [{"id": 1, "v": "loaded"}]))
+    bench.put(transaction_file(NOON + 2 * HOUR, [(JAN, clock.change("I", {"id": 3, "v": None}))]))
+    bench.apply()
+    bench.edit(sales(**STRICT))
+    runtime = bench.lake.runtime
+    assert retry(runtime, runtime.quarantine.open()) == [], "the table has no such file any more"
+    assert quarantined(bench) == {0: "held"}
+    rebuild(runtime, target(bench))
+    assert quarantined(bench) == {0: "superseded"}
+
+
+def test_a_retried_row_of_a_partition_that_is_loaded_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The partition's row of before is gone, and the places of the other rows are others."""
+    bench, _ = with_bad_rows(tmp_path, loaded=FEB)
+    bench.edit(sales("sales_*", **LENIENT))
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert values(bench) == OWN | {3: None, 4: "logged", 5: None}
+    bench.put(load_file(JAN, [{"id": 4, "v": "loaded again"}], at=NOON + 3 * HOUR))
+    bench.apply()
+    assert values(bench) == OWN | {4: "loaded again"}, (
+        "the table's own row is bad by the contract of its time"
+    )
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert values(bench) == OWN | {4: "loaded again", 5: None}
+    assert rebuild(bench.lake.runtime, target(bench), publish=False).equal

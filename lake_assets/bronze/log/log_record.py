@@ -130,6 +130,11 @@ class LoggedFile(NewFile):
         return self.key if self.chain is None else self.chain
 
     @property
+    def counted_among(self) -> str | None:
+        """Of a transaction file, the names whose rows are the table's, a line each: places count among these."""
+        return "\n".join(sorted(self.names)) if self.format == TRANSACTIONS else None
+
+    @property
     def entry(self) -> object:
         """What the records have in common that a transaction file got at one time; of other files, each its own."""
         if self.format != TRANSACTIONS:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from pyiceberg.catalog import Catalog
 
 from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
+from lake_assets.table_name import TableName
 
 
 class State(StrEnum):
@@ -63,11 +64,16 @@ class Quarantined:
     state: State = State.HELD
     at: datetime
     """When the state began, UTC."""
+    counted_among: str | None = None
+    """The names among whose rows in a transaction file `row` counts (`LoggedFile.counted_among`); None if that was not
+    recorded yet."""
 
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits."""
         place = f"{self.silver_table}\n{self.key}\n{self.version}\n{self.row}"
+        if self.counted_among not in (None, TableName.parse(self.table).table):
+            place += f"\n{self.counted_among}"
         return hashlib.sha256(place.encode()).hexdigest()[:12]
 
 
@@ -87,6 +93,7 @@ _SCHEMA = ops_schema(
     batch="string not null",
     at="timestamptz not null",
     number="long not null",
+    counted_among="string",
 )
 
 

@@ -46,18 +46,20 @@ def retry(runtime: LakeRuntime, rows: Sequence[Quarantined]) -> list[LoggedFile]
     """Requests that the next turn of their tables reads the rows again, by today's contract in lake.yaml. A file that
     was rewritten meanwhile is pending anyway, and a message of a stream that cannot be read stays as it is. Returns the
     new records of the file log."""
-    rows = [held for held in rows if held.version != IN_NO_FILE]
-    runtime.quarantine.becomes(rows, State.RETRIED)
     newest: dict[tuple[str, str, str], LoggedFile] = {}
     for source in {held.source for held in rows}:
         for file in originals(runtime.file_log.files(source)):
             newest[source, file.qualified_table, file.key] = file
-    files = {
-        (held.source, held.table, held.key): newest[held.source, held.table, held.key]
-        for held in rows
-        if newest[held.source, held.table, held.key].version == held.version
-    }
-    return runtime.file_log.log_again([*files.values()])
+    files = {held.id: newest.get((held.source, held.table, held.key)) for held in rows}
+    # A file that the table has no rows of any more, because `folders` has changed, is not read again.
+    rows = [held for held in rows if held.version != IN_NO_FILE and files[held.id] is not None]
+    runtime.quarantine.becomes(rows, State.RETRIED)
+    asked = {}
+    for held in rows:
+        found = files[held.id]
+        if found is not None and found.version == held.version:
+            asked[held.source, held.table, held.key] = found
+    return runtime.file_log.log_again([*asked.values()])
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ which records a batch consists of (`planner.py`), reading (`silver/changes/readi
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -71,29 +71,39 @@ def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> lis
         if request is None or (place not in whole and held.state is not State.RETRIED):
             continue
         if held.row is None:
-            whole[place] = request
+            whole[place] = _of_names(request, whole[place].counted_among) if place in whole else request
             given[request.offset] = [held]
         else:
             rows.append((held, request))
+    read = {file.offset: file for file in whole.values()}
     only: dict[int, set[int]] = {}
     without: dict[int, set[int]] = {}
     for held, request in rows:
         assert held.row is not None, "those of whole files were handled above"
+        base = whole.get((held.key, held.version))
+        if base is not None:
+            # Other globs, or a reload of one partition: the place is another row's now. The row is read with all others
+            # by the contract of that time, and held once more.
+            if held.counted_among not in (None, base.counted_among):
+                continue
+            without.setdefault(base.offset, set()).add(held.row)
         only.setdefault(request.offset, set()).add(held.row)
         given.setdefault(request.offset, []).append(held)
-        base = whole.get((held.key, held.version))
-        # A reload of one partition supersedes some rows of a transaction file, and the places of the others change. The
-        # quarantined row is then read again, and is as bad as before by the contract of that time.
-        if base is not None and not (base.partitions and base.rows is None):
-            without.setdefault(base.offset, set()).add(held.row)
-    read_whole = {file.offset for file in whole.values()}
+        read.setdefault(request.offset, _of_names(request, held.counted_among))
     return [
         Part(
-            file,
-            None if file.offset in read_whole else frozenset(only[file.offset]),
+            read[file.offset],
+            frozenset(only[file.offset]) if file.offset in only else None,
             frozenset(without.get(file.offset, ())),
             tuple(given.get(file.offset, ())),
         )
         for file in files
-        if file.offset in read_whole or file.offset in only
+        if file.offset in read
     ]
+
+
+def _of_names(request: LoggedFile, names: str | None) -> LoggedFile:
+    """The request, for the rows of these names; lake.yaml may have had others when it was logged."""
+    if names is None or names == request.counted_among:
+        return request
+    return replace(request, partitions=tuple(names.split("\n")), rows=None)

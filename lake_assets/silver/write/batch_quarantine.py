@@ -79,18 +79,32 @@ class BatchQuarantine:
         }
         # A run that died after its publish leaves some of these to the next one.
         due = {one.held.id for one, request in self._requests() if request.offset <= batch.upto}
-        made_of = {(file.key, file.version) for file in self._context.made_of}
-        applied, superseded = [], []
+        made_of = {(f.key, f.version): f.counted_among for f in self._context.made_of if not f.retry}
+        applied: list[Quarantined] = []
+        superseded: list[Quarantined] = []
         for held in self._log.open(self._context.target.identifier):
             if held.version == IN_NO_FILE:
                 continue  # nothing shows whether a reload has what the message said: the user decides
             if (held.key, held.version) not in made_of:
                 # Entries above the batch's offset may be of a batch that another run is about to publish.
-                superseded += [held] if held.log_offset <= batch.upto else []
-            elif held.id not in still and (held.id in due or (held.key, held.version) in read):
+                if held.log_offset <= batch.upto or not self._is_logged(held):
+                    superseded.append(held)
+            elif held.id in still:
+                pass
+            elif (held.key, held.version) in read:
+                # Another row is in its place if the table has other rows of the file now.
+                is_there = held.counted_among in (None, made_of[held.key, held.version])
+                (applied if is_there else superseded).append(held)
+            elif held.id in due:
                 applied.append(held)
         self._log.becomes(applied, State.RELEASED)
         self._log.becomes(superseded, State.SUPERSEDED)
+
+    def _is_logged(self, held: Quarantined) -> bool:
+        """Whether the table has the file of the entry now; not one of a folder that has left it."""
+        log, target = self._context.runtime.file_log, self._context.target
+        files = log.files(target.source, target.table, after=held.log_offset - 1)
+        return any((file.key, file.version) == (held.key, held.version) for file in files)
 
     def _requests(self) -> list[tuple[Requested, LoggedFile]]:
         """The requested rows and files, each with the record that was logged for it."""
@@ -181,5 +195,6 @@ def _held(
         raw=REDACTED if target.config.mask and place is not None else raw.text if raw is not None else None,
         reason=reason,
         batch=f"{batch[0].key} to {batch[-1].key}",
+        counted_among=file.counted_among if place is not None else None,
         at=datetime.now(UTC),
     )

@@ -203,11 +203,15 @@ def test_a_message_that_is_larger_than_the_client_takes(large: Topic) -> None:
         assert len(faults) < 10, faults
         client.seek({})
         with pytest.raises(StreamFault, match=r"The topic topic-\d+ cannot be read: ") as raised:
-            for _ in range(20):
-                client.poll(0.5, 100)
+            _poll_for_long(client)
         assert not isinstance(raised.value, StreamLost)
         faults.append(str(raised.value))
     client.close()
+
+
+def _poll_for_long(client: KafkaClient) -> None:
+    for _ in range(20):
+        client.poll(0.5, 100)
 
 
 def test_a_broker_that_does_not_say_where_a_partition_begins(topic: Topic) -> None:

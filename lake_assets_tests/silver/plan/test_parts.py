@@ -73,6 +73,29 @@ def test_a_whole_file() -> None:
     assert read([CONTENT, FIRST, SECOND], asked(2, 9), asked(None, 5, State.RELEASED)) == expected
 
 
-def test_places_of_a_file_of_which_a_reload_supersedes_some_rows() -> None:
-    less = replace(CONTENT, partitions=("items_b",), rows=None)
-    assert read([less, FIRST], asked(2, 5)) == [(1, None, set(), 0), (5, {2}, set(), 1)]
+def test_places_in_a_transaction_file_of_which_the_table_has_other_rows_now() -> None:
+    """After a reload of one partition, or with other globs, the place is another row's."""
+    content, request = (
+        replace(file, format="transactions", partitions=("items_a", "items_b")) for file in (CONTENT, FIRST)
+    )
+    less = replace(content, partitions=("items_b",), rows=None)
+    of_both, of_one = (
+        Requested(replace(held, counted_among=names), at)
+        for held, at in [(asked(2, 5).held, asked(2, 5).at)]
+        for names in ("items_a\nitems_b", "items_b")
+    )
+    assert read([content, request], of_both) == [(1, None, {2}, 9), (5, {2}, set(), 1)]
+    assert read([less, request], of_both) == [(1, None, set(), 0)]
+    assert read([content, request], of_one) == [(1, None, set(), 10)]
+    for files in ([less, request], [request]):
+        part = parts_of(files, [of_one])[-1]
+        assert (part.only, part.file.offset, part.file.names) == (frozenset({2}), 5, frozenset({"items_b"}))
+    known = Requested(replace(of_both.held, counted_among=None), of_both.at)
+    assert read([less, request], known) == [(1, None, {2}, -1), (5, {2}, set(), 1)], "of an earlier release"
+
+
+def test_a_whole_transaction_file_with_other_globs() -> None:
+    content = replace(CONTENT, format="transactions", partitions=("items", "items_b"))
+    request = replace(FIRST, format="transactions")
+    (part,) = parts_of([content, request], [asked(None, 5)])
+    assert (part.file.offset, part.file.names, part.file.rows) == (5, frozenset({"items", "items_b"}), None)
