@@ -37,14 +37,30 @@ _LONGEST_BURST = 0.5
 rate."""
 
 
+_UPHILL = 6
+"""Each sixth station is on a hill: twice as many people take a bike there, and nobody rides up."""
+
+_TRUCK_STOPS = 1 / 2500
+"""The share of transactions that are a truck's stop. At the usual pace there is one in four minutes, so that a rack on
+a hill is empty for about forty: some of them are always close to the limit of half an hour, or beyond it."""
+
+
 class _LiveCity:
     """Chooses the next transaction of a city at a given pace, whatever its demand."""
 
     def __init__(self, city: City) -> None:
         self._city = city
+        self._starts = [2 if self._is_uphill(number) else 1 for number in city.station_ids]
+        self._ends = [
+            number for number in city.station_ids if not self._is_uphill(number)
+        ] or city.station_ids
         self._arrivals: list[tuple[datetime, int]] = []
         for trip_id in sorted(city.open_trips):
             self._expect(trip_id, city.trips[trip_id]["started_at"])
+
+    @staticmethod
+    def _is_uphill(station_id: int) -> bool:
+        return station_id % _UPHILL == 0
 
     def _expect(self, trip_id: int, started_at: datetime) -> None:
         heapq.heappush(self._arrivals, (started_at + ride_time(2.0, self._city.rng), trip_id))
@@ -56,10 +72,10 @@ class _LiveCity:
         if draw < 0.015:
             weights = [change.per_100_000 for change in RARE_CHANGES]
             rng.choices(RARE_CHANGES, weights)[0].operation(city, at)
-        elif draw < 0.03:
-            self._truck(at)
         elif draw < 0.2:
             city.use_app(at)
+        elif draw > 1 - _TRUCK_STOPS:
+            self._truck(at)
         else:
             self._ride(at)
 
@@ -70,9 +86,9 @@ class _LiveCity:
         due = bool(self._arrivals) and self._arrivals[0][0] <= at and rng.random() < 0.6
         if crowded or due:
             _, arriving = heapq.heappop(self._arrivals)
-            city.end_trip(at, arriving, None if rng.random() < 0.006 else rng.choice(city.station_ids))
+            city.end_trip(at, arriving, None if rng.random() < 0.006 else rng.choice(self._ends))
             return
-        station_id = rng.choice(city.station_ids)
+        station_id = rng.choices(city.station_ids, self._starts)[0]
         trip_id = city.start_trip(at, station_id)
         if trip_id is None:
             city.miss_bike(at, station_id)
@@ -80,12 +96,15 @@ class _LiveCity:
             self._expect(trip_id, city.database.last_commit)
 
     def _truck(self, at: datetime) -> None:
+        """Goes to the rack that has been empty for longest."""
         city = self._city
         rebalancing.collect_abandoned(city, at)
         rebalancing.load_truck(city, at, max(0, 8 - len(city.on_truck)))
-        rebalancing.unload_truck(
-            city, at, min(city.station_ids, key=lambda number: (len(city.racks[number]), number))
-        )
+        waiting = {
+            number: since for number, since in city.empty_since.items() if number not in city.closed_stations
+        }
+        if waiting:
+            rebalancing.unload_truck(city, at, min(waiting, key=lambda number: (waiting[number], number)))
 
 
 @contextmanager
