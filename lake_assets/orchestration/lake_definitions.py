@@ -27,7 +27,7 @@ from lake_assets.orchestration.sensors.output_sensor import LONGEST, output_chec
 from lake_assets.orchestration.shared.first_periods import FirstPeriods, first_periods
 from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.turn import Progress
+from lake_assets.silver.apply.engine import Apply, apply_tables
 
 __all__ = ["Lake", "build_definitions", "lake_definitions", "open_lake"]
 
@@ -58,14 +58,14 @@ def lake_definitions(
 
 def build_definitions(
     lake: Lake,
-    progress: Progress = lambda target, stage: None,
+    apply: Apply = apply_tables,
     *,
     checks: bool = True,
     first: FirstPeriods | None = None,
     resources: Mapping[str, Any] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """All Dagster definitions of a lake. `progress` is called with each table's stages as they begin. `checks`: whether
+    """All Dagster definitions of a lake. `apply`: as of `silver_assets`. `checks`: whether
     to include the checks that are evaluated on a schedule; a run of an asset executes every check of it. `first`: where
     partitions begin, by default as in a run. `resources`: by key, further resources, or replacements for the IO
     managers.
@@ -93,7 +93,7 @@ def build_definitions(
         if settings.stream is not None:
             jobs.append(landing_job(runtime, source))
             sensors.append(landing_sensor(runtime, source, jobs[-1]))
-    silver = silver_assets(runtime, lake.targets, progress)
+    silver = silver_assets(runtime, lake.targets, apply)
     found = {IO_MANAGER_KEY: _tables(runtime), BRONZE_IO_MANAGER_KEY: _bronze(runtime), **(resources or {})}
     return dg.Definitions(
         assets=[

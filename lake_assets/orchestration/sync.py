@@ -7,7 +7,7 @@ work. Not here: finding it (`rounds/pending_work.py`), printing (`cli.py`), the 
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -28,7 +28,9 @@ from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.run_tags import own_tag
+from lake_assets.rounds.begun_turns import BegunTurns
 from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, quarantined_sentence
+from lake_assets.silver.apply.engine import Apply, apply_tables
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause_in
 
@@ -48,23 +50,33 @@ def sync(
     gold: bool = True,
     progress: Progress | None = None,
     work: PendingWork | None = None,
+    turns: BegunTurns | None = None,
 ) -> SyncResult:
     """Applies everything that is pending. A failing table is in the result; the others are applied.
 
-    `table` is a name that `Target.is_called` accepts; with it or `source`, only those tables are applied. `work`: the
-    pending work, if the caller has found it already.
+    `table` is a name that `Target.is_called` accepts; with it or `source`, only those tables are applied. `work` and
+    `turns`: the pending work, if the caller has found it already, and its turns, if they have begun.
     """
     bar = progress or Progress()
     work = work or find_work(lake, source=source, table=table, gold=gold, progress=bar)
+    turns = turns or BegunTurns(lake, work.ready, bar)
+    try:
+        return _sync(lake, instance, work, turns, bar)
+    finally:
+        turns.close()
+
+
+def _sync(
+    lake: Lake, instance: dg.DagsterInstance, work: PendingWork, turns: BegunTurns, bar: Progress
+) -> SyncResult:
     result = work.result
     for name, found in work.found.items():
         days = DayTotals(lake.runtime.file_log, name)
         for event in landed_events(lake.config, name, found.logged, days):
             instance.report_runless_asset_event(event)
-    start = time.perf_counter()
     if work.ready:
-        _apply(lake, instance, work.ready, result, bar)
-    result.seconds["silver"] = time.perf_counter() - start
+        _apply(lake, instance, work.ready, result, turns)
+    result.seconds["silver"] = time.perf_counter() - turns.began
     if work.marts:
         start = time.perf_counter()
         _compute_marts(lake, instance, result, bar)
@@ -73,20 +85,16 @@ def sync(
 
 
 def _apply(
-    lake: Lake, instance: dg.DagsterInstance, ready: Sequence[Target], result: SyncResult, bar: Progress
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    ready: Sequence[Target],
+    result: SyncResult,
+    turns: BegunTurns,
 ) -> None:
-    bar.begin("silver", len(ready))
-
-    def show_stage(target: Target, stage: str) -> None:
-        if stage == "done":
-            bar.done("silver")
-        else:
-            bar.stage("silver", f"{target.name}: {stage}")
-
     keys = [dg.AssetKey(target.asset_key) for target in ready] + sorted(
         key for name in lake.config.sources for key in batch_keys(name, lake.targets, ready)
     )
-    run = execute_assets(lake, instance, keys, {}, show_stage)
+    run = execute_assets(lake, instance, keys, {}, turns.results)
     by_key = {dg.AssetKey(target.asset_key): target.identifier for target in ready}
     for key, metadata in _materialized(run):
         if key in by_key:
@@ -144,10 +152,10 @@ def execute_assets(
     instance: dg.DagsterInstance,
     keys: Sequence[dg.AssetKey],
     tags: dict[str, str],
-    show_stage: Callable[[Target, str], None] = lambda target, stage: None,
+    apply: Apply = apply_tables,
 ) -> dg.ExecuteInProcessResult:
     """Runs assets in this process."""
-    job = build_definitions(lake, show_stage, checks=False).resolve_implicit_global_asset_job_def()
+    job = build_definitions(lake, apply, checks=False).resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
         instance=instance,
         asset_selection=list(keys),

@@ -4,6 +4,7 @@ Not here: the work (`orchestration/sync.py`).
 """
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,9 +98,12 @@ def _do(path: Path, lake: "Lake", work: "PendingWork", bar: "ProgressBar") -> "S
     if work.ready or work.marts:
         check_spark(lake.config)
         lake.runtime.sessions.begin(brief=work.rows <= BRIEF_ROWS)
-    # Spark starts during the import of Dagster, which takes seconds.
-    from lake_assets.orchestration.instance import dagster_instance
-    from lake_assets.orchestration.sync import sync
+    # Spark starts, and batches begin, during the import of Dagster, which takes seconds.
+    from lake_assets.rounds.begun_turns import BegunTurns
 
-    with dagster_instance(path.absolute().parent) as instance:
-        return sync(lake, instance, progress=bar, work=work)
+    with closing(BegunTurns(lake, work.ready, bar)) as turns:
+        from lake_assets.orchestration.instance import dagster_instance
+        from lake_assets.orchestration.sync import sync
+
+        with dagster_instance(path.absolute().parent) as instance:
+            return sync(lake, instance, progress=bar, work=work, turns=turns)

@@ -43,8 +43,7 @@ from lake_assets.orchestration.shared.asset_metadata import same_columns, table_
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import SCOPE
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.apply.turn import Progress
+from lake_assets.silver.apply.engine import Apply, apply_tables
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
@@ -65,9 +64,9 @@ SHAPES = {
 
 
 def silver_assets(
-    runtime: LakeRuntime, targets: Sequence[Target], progress: Progress = lambda target, stage: None
+    runtime: LakeRuntime, targets: Sequence[Target], apply: Apply = apply_tables
 ) -> list[dg.AssetsDefinition | dg.AssetChecksDefinition]:
-    """The silver assets of all sources, with their checks."""
+    """The silver assets of all sources, with their checks. `apply`: what applies tables and yields their results."""
     found: list[dg.AssetsDefinition | dg.AssetChecksDefinition] = []
     for source in runtime.lake.sources:
         own = [target for target in targets if target.source == source]
@@ -78,7 +77,7 @@ def silver_assets(
                 target.identifier: dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED)
                 for target in chunk
             }
-            found.append(_chunk_asset(runtime, source, number, chunk, batch, progress))
+            found.append(_chunk_asset(runtime, source, number, chunk, batch, apply))
             found.append(batch_check(batch, applied))
             if number == 1:
                 found.append(strays_check(runtime, source, batch))
@@ -124,7 +123,7 @@ def _chunk_asset(
     number: int,
     targets: Sequence[Target],
     batch: dg.AssetKey,
-    progress: Progress,
+    apply: Apply,
 ) -> dg.AssetsDefinition:
     by_key = {dg.AssetKey(target.asset_key): target for target in targets}
     specs = [_spec(runtime, target) for target in targets]
@@ -150,7 +149,7 @@ def _chunk_asset(
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run.run_id, beat):
             as_of = _run_start(context) if runtime.lake.sources[source].consistent_cut is not None else None
-            for result in apply_tables(runtime, selected, progress=progress, as_of=as_of):
+            for result in apply(runtime, selected, as_of=as_of):
                 yield from _events(context, runtime, result)
                 if result.error is not None:
                     failed[result.target.identifier] = str(result.error)

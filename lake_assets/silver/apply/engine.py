@@ -9,6 +9,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
+from typing import Protocol
 
 from lake_assets.config.secrets import hidden_error, hidden_in
 from lake_assets.errors import LakeError
@@ -25,6 +26,14 @@ from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.preflight import PreflightError
 
 logger = logging.getLogger(__name__)
+
+
+class Apply(Protocol):
+    """Brings tables up to the file log, as `apply_tables` does."""
+
+    def __call__(
+        self, runtime: LakeRuntime, targets: Sequence[Target], *, as_of: datetime | None = None
+    ) -> Iterator[TableResult]: ...
 
 
 def apply_tables(
