@@ -72,7 +72,7 @@ class Quarantined:
     def id(self) -> str:
         """Twelve hexadecimal digits."""
         place = f"{self.silver_table}\n{self.key}\n{self.version}\n{self.row}"
-        if self.counted_among not in (None, TableName.parse(self.table).table):
+        if self.counted_among is not None and self.counted_among != TableName.parse(self.table).table:
             place += f"\n{self.counted_among}"
         return hashlib.sha256(place.encode()).hexdigest()[:12]
 
