@@ -16,6 +16,7 @@ import typer
 from lake_assets.commands.board.board_cli import board, report
 from lake_assets.commands.demo.demo_cli import demo, generate_history
 from lake_assets.commands.demo.demo_stream_cli import stream as demo_stream
+from lake_assets.commands.dms.dms_cli import dms
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(demo, name="demo")
 demo.command(name="stream")(demo_stream)
+app.add_typer(dms, name="dms")
 app.add_typer(new, name="new")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
@@ -124,7 +126,7 @@ def import_endpoint(
     output: Annotated[Path | None, typer.Option(help="A new file for the section.")] = None,
 ) -> None:
     """Convert AWS's description of a DMS task to the sources section of lake.yaml."""
-    from lake_assets.commands.setup.import_endpoint import import_endpoint as imported
+    from lake_assets.commands.dms.import_endpoint import import_endpoint as imported
 
     text = imported(files, output)
     if output is None:

@@ -5,6 +5,7 @@ Here: calling the API, and caching an answer for some seconds. Not here: the eff
 need not wait for the others of its task.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,6 +96,24 @@ class TaskReports:
         if isinstance(answer, DmsUnavailable):
             raise answer
         return answer
+
+
+def descriptions(task: DmsTask, aws: Aws) -> dict[str, str]:
+    """The JSON documents of the task and its endpoints, by the call that returns them. Needs
+    dms:DescribeReplicationTasks and dms:DescribeEndpoints. Raises DmsUnavailable."""
+    dms = _client(task, aws)
+    with _errors(task):
+        tasks = dms.describe_replication_tasks(
+            Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}]
+        )["ReplicationTasks"]
+        if not tasks:
+            raise DmsUnavailable(f"DMS has no task {task.arn}: correct dms_task.arn, or its region.")
+        arns = [tasks[0]["SourceEndpointArn"], tasks[0]["TargetEndpointArn"]]
+        endpoints = dms.describe_endpoints(Filters=[{"Name": "endpoint-arn", "Values": arns}])["Endpoints"]
+    return {
+        "describe-replication-tasks": json.dumps({"ReplicationTasks": tasks}, default=str),
+        "describe-endpoints": json.dumps({"Endpoints": endpoints}, default=str),
+    }
 
 
 def ask(task: DmsTask, aws: Aws | None = None) -> TaskReport:

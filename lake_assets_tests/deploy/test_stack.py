@@ -6,6 +6,7 @@ queues (`bronze/scan/`).
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import yaml
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.onboarding.endpoint_import.documents import read_documents
+from lake_assets.onboarding.endpoint_plan.differences import differences, target_of
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
@@ -99,6 +102,29 @@ def test_the_template_has_no_alias() -> None:
     """CloudFormation reads none, and no linter says so."""
     tokens = yaml.scan(STACK.read_text(encoding="utf-8"))
     assert not [token for token in tokens if isinstance(token, yaml.AliasToken | yaml.AnchorToken)]
+
+
+def test_dms_is_set_as_the_lake_expects() -> None:
+    """The files' endpoint, the task, the mapping of the guide, and lake.yaml."""
+    resources = template()["Resources"]
+    target = {"EndpointIdentifier": "files", **resources["FilesTarget"]["Properties"]}
+    settings, _ = resources["Task"]["Properties"]["ReplicationTaskSettings"]
+    guide = (ROOT / "docs/aws.md").read_text(encoding="utf-8")
+    mapping = re.search(r"```json\n(\{\"rules\".*?)```", guide, re.DOTALL)
+    assert mapping is not None
+    texts = {
+        "endpoint": json.dumps({"Endpoints": [target]}),
+        "mapping": mapping[1],
+        "task": settings.replace("${Before}", ""),
+    }
+    documents = read_documents(texts)
+    names = re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/aws/lake.yaml").read_text(encoding="utf-8"))
+    task = "arn:aws:dms:eu-west-1:123456789012:task:LAKE"
+    place = f"s3://{target['S3Settings']['BucketName']}/{target['S3Settings']['BucketFolder']}"
+    environment = dict.fromkeys(names, "x") | {"BRONZE": place, "TASK_ARN": task, "AWS_REGION": "eu-west-1"}
+    lake = load_lake(ROOT / "deploy/aws/lake.yaml", environ=environment)
+    source = lake.sources["shop"]
+    assert differences(source, target_of("shop", source, documents), documents) == []
 
 
 def test_no_bucket_is_open() -> None:

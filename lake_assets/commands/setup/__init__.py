@@ -1,1 +1,1 @@
-"""Commands that set up and check a lake: `init`, `import-endpoint`, `validate`, `schema`, `advise`."""
+"""Commands that set up and check a lake: `init`, `validate`, `schema`, `advise`."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lake_assets.commands.dms.import_endpoint import documents_of
 from lake_assets.commands.setup.dagster_files import place
-from lake_assets.commands.setup.import_endpoint import documents_of
 from lake_assets.onboarding.endpoint_import.lake_section import section_from_database
 from lake_assets.onboarding.json_schema import SCHEMA, schema_text
 from lake_assets.onboarding.lake_yaml_text import (

@@ -43,7 +43,7 @@ _WIDTH = 111
 
 
 @dataclass(slots=True)
-class _Draft:
+class Draft:
     """What the documents say of a source."""
 
     endpoint: Endpoint
@@ -85,7 +85,7 @@ def lake_section(documents: Documents) -> str:
         if names[name] > 1:
             name = f"{name}_{names[name]}"
         where = location(endpoint) if endpoint.engine == "s3" else UNDECIDED
-        lines += _indented(_source(name, where, _draft(endpoint, documents)))
+        lines += _indented(_source(name, where, draft_of(endpoint, documents)))
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +107,7 @@ def section_from_database(
         )
     at_source = documents.source_of(tasks[0])
     reading = read(at_source.settings if at_source is not None else {})
-    draft = _draft(endpoint, documents, reading.tables)
+    draft = draft_of(endpoint, documents, reading.tables)
     draft.tables += _partitioned(draft.tables, reading.tables)
     chosen = [table.found for table in draft.tables]
     unselected = [table_text(t.schema, t.name) for t in reading.tables if t not in chosen]
@@ -142,7 +142,9 @@ def section_from_database(
     )
 
 
-def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable] | None = None) -> _Draft:
+def draft_of(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable] | None = None) -> Draft:
+    """What the documents say of the target. `known`: the source's tables, each of which then has a draft if the mapping
+    selects it. Raises DocumentError for an invalid setting."""
     to_stream, stream = endpoint.engine != "s3", dict[str, Any]()
     settings, notes = stream_settings(endpoint) if to_stream else endpoint_settings(endpoint)
     tasks = documents.tasks_of(endpoint)
@@ -167,7 +169,7 @@ def _draft(endpoint: Endpoint, documents: Documents, known: Sequence[SourceTable
         )
     for table in tables:
         _order_added_columns(table)
-    draft = _Draft(endpoint, tasks, tables, settings, _common(tables), notes, stream)
+    draft = Draft(endpoint, tasks, tables, settings, _common(tables), notes, stream)
     listed = [*draft.written.get("added_columns", ()), *(t.dms.get("added_columns") for t in tables)]
     is_csv = not to_stream and settings.get("data_format", "csv") == "csv"
     if any(listed) and is_csv and not settings.get("add_column_name"):
@@ -190,7 +192,7 @@ def _partitioned(drafts: Sequence[TableDraft], known: Sequence[SourceTable]) -> 
     return list(found.values())
 
 
-def _before_images(draft: _Draft) -> bool:
+def _before_images(draft: Draft) -> bool:
     """Whether the files of all tables have before images of all columns."""
     given = [draft.settings | table.dms for table in draft.tables]
     return all(
@@ -200,7 +202,7 @@ def _before_images(draft: _Draft) -> bool:
     )
 
 
-def _added(draft: _Draft) -> set[str]:
+def _added(draft: Draft) -> set[str]:
     """The columns that DMS adds to files of some table."""
     found = {"Op"}
     for dms in (draft.settings, *(table.dms for table in draft.tables)):
@@ -212,7 +214,7 @@ def _added(draft: _Draft) -> set[str]:
 def _source(
     name: str,
     where: str,
-    draft: _Draft,
+    draft: Draft,
     bodies: Mapping[str, Sequence[str]] = MappingProxyType({}),
     lobs: Decision | None = None,
 ) -> Iterator[str]:

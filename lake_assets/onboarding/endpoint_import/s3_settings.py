@@ -36,7 +36,7 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     invalid value."""
     settings, notes = _merged(endpoint)
     found: dict[str, Any] = {}
-    for name, convert in _MEANINGS.items():
+    for name, convert in MEANINGS.items():
         if settings.get(name) is None:
             continue
         try:
@@ -136,7 +136,7 @@ def our_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name).lower()
 
 
-_MEANINGS: Mapping[str, Callable[[Any], Any]] = {
+MEANINGS: Mapping[str, Callable[[Any], Any]] = {
     "AddColumnName": flag,
     "Rfc4180": flag,
     "IncludeOpForFullLoad": flag,
@@ -158,4 +158,4 @@ _MEANINGS: Mapping[str, Callable[[Any], Any]] = {
     "CsvRowDelimiter": _unescaped,
 }
 """The functions that convert values, by setting. Each setting has the same name in lake.yaml, in snake case."""
-_KNOWN = {name.lower(): name for name in (*_MEANINGS, *_OTHER, *_WITHOUT_EFFECT)}
+_KNOWN = {name.lower(): name for name in (*MEANINGS, *_OTHER, *_WITHOUT_EFFECT)}

@@ -11,7 +11,7 @@ from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Endpoint, SourceEndpoint
 from lake_assets.onboarding.endpoint_import.s3_settings import flag, our_name
 
-_FLAGS = (
+FLAGS = (
     "IncludeTransactionDetails",
     "IncludePartitionValue",
     "PartitionIncludeSchemaTable",
@@ -28,7 +28,7 @@ _ENGINES = {
     "sqlserver": ("sqlserver", "babelfish"),
 }
 """By the engine in lake.yaml, DMS's names of it."""
-_PROTOCOLS = {
+PROTOCOLS = {
     "plaintext": None,
     "ssl-encryption": "SSL",
     "ssl-authentication": "SSL",
@@ -39,7 +39,7 @@ _PROTOCOLS = {
 def stream_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     """The settings of `dms:` by their names in lake.yaml, and notes. Raises DocumentError for an invalid value."""
     found: dict[str, Any] = {}
-    for name in _FLAGS:
+    for name in FLAGS:
         if endpoint.settings.get(name) is not None:
             try:
                 found[our_name(name)] = flag(endpoint.settings[name])
@@ -75,7 +75,7 @@ def _kafka(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     if not broker:
         raise DocumentError(f"the endpoint {endpoint.name} names no broker: its KafkaSettings need Broker.")
     kafka: dict[str, Any] = {"bootstrap_servers": str(broker), "topic": str(topic or "kafka-default-topic")}
-    protocol = _PROTOCOLS.get(str(endpoint.settings.get("SecurityProtocol") or "plaintext").lower())
+    protocol = PROTOCOLS.get(str(endpoint.settings.get("SecurityProtocol") or "plaintext").lower())
     if protocol is None:
         return {"kafka": kafka}, []
     kafka["client"] = {"security.protocol": protocol}

@@ -66,7 +66,7 @@ def table_drafts(
     if known is None:
         wanted = dict.fromkeys((*map(_locator, included), *_named(rules, included)))
     else:
-        at_source = {(_escaped(table.schema), _escaped(table.name)): table for table in known}
+        at_source = {(escaped(table.schema), escaped(table.name)): table for table in known}
         wanted = {
             at: t for at, t in at_source.items() if any(_covers(_locator(rule), at) for rule in included)
         }
@@ -145,7 +145,7 @@ def _plain(text: str) -> str:
     return text.replace("[_]", "_") if _is_name(text) else text
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """A real name as a locator names it exactly."""
     return re.sub(r"[%_\[]", lambda found: f"[{found[0]}]", name)
 

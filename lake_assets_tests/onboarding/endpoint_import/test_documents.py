@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.commands.setup.import_endpoint import import_endpoint
+from lake_assets.commands.dms.import_endpoint import import_endpoint
 from lake_assets.config import S3Config
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import read_documents

@@ -1,0 +1,1 @@
+"""Commands about the documents of AWS DMS: `import-endpoint`, `dms plan` and `dms diff`."""

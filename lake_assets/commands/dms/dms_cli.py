@@ -1,0 +1,135 @@
+"""`lake-assets dms`: what AWS DMS must be set to, and how it differs.
+
+Here: the command line, reading and writing files. Not here: the documents (`onboarding/endpoint_plan/`).
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lake_assets.commands.show.console import messages, results
+
+if TYPE_CHECKING:
+    from lake_assets.config import LakeConfig, SourceConfig
+    from lake_assets.onboarding.endpoint_import.documents import Documents
+    from lake_assets.onboarding.endpoint_plan.plan import Plan
+
+dms = typer.Typer(no_args_is_help=True, help="Compare lake.yaml with the settings of AWS DMS.")
+out = results()
+err = messages()
+
+Source = Annotated[str | None, typer.Option(help="The source; needed if lake.yaml has several.")]
+
+
+@dms.command()
+def plan(
+    context: typer.Context,
+    source: Source = None,
+    output: Annotated[Path | None, typer.Option(help="A folder for the three documents.")] = None,
+) -> None:
+    """Print the endpoint, table mappings and task settings that lake.yaml expects."""
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.onboarding.endpoint_plan.plan import plan as planned
+
+    name, config = _source(load_lake(context.obj), source)
+    found = planned(name, config)
+    for note in found.notes:
+        err.print(f"note: {note}", highlight=False)
+    if output is None:
+        documents = {
+            "endpoint": found.endpoint,
+            "table-mappings": found.mappings,
+            "task-settings": found.task,
+        }
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
+    _write(found, output)
+    typer.echo(
+        f"aws dms create-endpoint --cli-input-json file://{output}/endpoint.json\n"
+        f"aws dms create-replication-task --replication-task-identifier {name.replace('_', '-')} "
+        f"--migration-type full-load-and-cdc --table-mappings file://{output}/table-mappings.json "
+        f"--replication-task-settings file://{output}/task-settings.json "
+        "--source-endpoint-arn … --target-endpoint-arn … --replication-instance-arn …"
+    )
+
+
+@dms.command()
+def diff(
+    context: typer.Context,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="JSON of `aws dms describe-endpoints`, `describe-replication-tasks`, mappings; by default, what DMS "
+            "says of the source's dms_task.",
+        ),
+    ] = None,
+    source: Source = None,
+) -> None:
+    """Name each setting of DMS that differs from lake.yaml; exit with 1 if one does."""
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.onboarding.endpoint_plan.differences import differences, target_of
+
+    lake = load_lake(context.obj)
+    name, config = _source(lake, source)
+    documents = _documents(lake, name, config, files or [])
+    target = target_of(name, config, documents)
+    tasks = documents.tasks_of(target)
+    found = differences(config, target, documents)
+    for sentence in found:
+        out.print(sentence, highlight=False, soft_wrap=True)
+    if not tasks:
+        err.print(
+            "No task of the endpoint is described: its tables and its task's settings are not compared."
+        )
+    if found:
+        raise typer.Exit(1)
+    what = f" and {', '.join(task.name for task in tasks)}" if tasks else ""
+    out.print(f"{target.name}{what}: as lake.yaml expects", highlight=False, soft_wrap=True)
+
+
+def _source(lake: "LakeConfig", name: str | None) -> "tuple[str, SourceConfig]":
+    """The source of this name, or the only one. Raises LakeError."""
+    from lake_assets.errors import LakeError
+
+    if name is None and len(lake.sources) == 1:
+        return next(iter(lake.sources.items()))
+    if name not in lake.sources:
+        wrong = "choose a source with --source" if name is None else f"lake.yaml has no source {name}"
+        raise LakeError(f"{wrong}: it has {', '.join(lake.sources)}.")
+    assert name is not None
+    return name, lake.sources[name]
+
+
+def _documents(lake: "LakeConfig", name: str, source: "SourceConfig", files: list[Path]) -> "Documents":
+    from lake_assets.commands.dms.import_endpoint import documents_of
+    from lake_assets.errors import LakeError
+    from lake_assets.onboarding.endpoint_import.documents import read_documents
+
+    if files:
+        return documents_of(files)
+    if source.dms_task is None:
+        raise LakeError(
+            f"{name} has no dms_task: set it to the ARN of its task, or name files with what `aws dms "
+            "describe-endpoints` and `describe-replication-tasks` print."
+        )
+    from lake_assets.storage.aws_client import Aws
+    from lake_assets.storage.dms_tasks import descriptions
+
+    return read_documents(descriptions(source.dms_task, Aws(lake.secrets)))
+
+
+def _write(plan: "Plan", folder: Path) -> None:
+    """Writes the documents. Raises LakeError if the folder cannot be written to."""
+    from lake_assets.errors import LakeError
+
+    documents = {"endpoint": plan.endpoint, "table-mappings": plan.mappings, "task-settings": plan.task}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, document in documents.items():
+            text = json.dumps(document, indent=2, ensure_ascii=False)
+            (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise LakeError(f"{error.filename}: {error.strerror}: name another folder.") from error

@@ -1,0 +1,166 @@
+"""How a described endpoint and its tasks differ from what lake.yaml expects of them.
+
+Here: comparing settings, by the meaning that `onboarding/endpoint_import/` gives them. Not here: what DMS should be set
+to (`plan.py`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lake_assets.config import UNDECIDED, DmsSettings, SourceConfig
+from lake_assets.errors import DocumentError
+from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
+from lake_assets.onboarding.endpoint_import.lake_section import draft_of
+from lake_assets.onboarding.endpoint_import.s3_settings import location, our_name
+from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft
+from lake_assets.onboarding.endpoint_plan.plan import settings_of, written_by
+from lake_assets.storage.reflection.reflect import SourceTable, listing
+from lake_assets.table_name import TableName
+
+_DEFAULTS = DmsSettings()
+_OF_TASK = ("batch_apply_enabled", "validation_enabled", "change_sequence_column", "before_image_prefix")
+"""Settings of a table that the task decides."""
+
+
+def target_of(name: str, source: SourceConfig, documents: Documents) -> Endpoint:
+    """The described target of the source `name`. Raises DocumentError if it is none of the targets, or several."""
+    engine = "s3"
+    if source.stream is not None:
+        engine = "kinesis" if source.stream.kinesis is not None else "kafka"
+    fitting = [target for target in documents.endpoints if target.engine == engine]
+    if len(fitting) > 1:
+        fitting = [target for target in fitting if _place(target) == _expected_place(source)]
+    if len(fitting) != 1:
+        known = listing([f"{target.name} ({_place(target)})" for target in documents.endpoints])
+        raise DocumentError(
+            f"{len(fitting) or 'none'} of the described targets {known} are of the source {name}, which is at "
+            f"{_expected_place(source)}: name the documents of its endpoint."
+        )
+    return fitting[0]
+
+
+def differences(source: SourceConfig, endpoint: Endpoint, documents: Documents) -> list[str]:
+    """A sentence for each setting that differs, and for each table that only one side has; none for a task if none of
+    the endpoint is described. Raises DocumentError for an invalid setting."""
+    found = draft_of(endpoint, documents)
+    sentences = list(_of_endpoint(source, endpoint, found.settings))
+    if not found.tasks:
+        return sentences
+    exact = {draft.name: draft for draft in found.tables if not draft.pattern}
+    drafts = _drafts(source, endpoint, documents, exact)
+    sentences += [
+        f"the mapping selects {name}, which lake.yaml does not have"
+        for name in exact
+        if not source.tables_of(TableName.parse(name))
+    ]
+    sentences += [f"the mapping does not select {name}" for name in source.tables if name not in drafts]
+    sentences += _grouped(source, drafts, found.settings)
+    for name, draft in drafts.items():
+        has, wanted = draft.source_filter, source.tables[name].source_filter
+        if (has is None) != (wanted is None):
+            which = (
+                ("the mapping", "lake.yaml has none")
+                if wanted is None
+                else ("lake.yaml", "the mapping has none")
+            )
+            text = wanted if wanted is not None else has
+            sentences.append(
+                f"{which[0]} has a filter of {name}{'' if text == UNDECIDED else f' ({text})'}, and {which[1]}"
+            )
+    return sentences
+
+
+def _of_endpoint(source: SourceConfig, endpoint: Endpoint, described: Mapping[str, Any]) -> Iterator[str]:
+    if (expected := _expected_place(source)) != (place := _place(endpoint)):
+        yield f"lake.yaml expects {expected}, and the endpoint {endpoint.name} writes to {place}"
+    to_stream = source.stream is not None
+    names = [our_name(name) for name in settings_of(source.dms, to_stream=to_stream)]
+    if not to_stream and source.dms.data_format == "csv":
+        names.append("csv_no_sup_value")
+    for name in names:
+        wanted, has = getattr(source.dms, name), described.get(name, getattr(_DEFAULTS, name))
+        if wanted != has:
+            yield f"{name} is {_text(wanted)} in lake.yaml, and {_text(has)} at the endpoint {endpoint.name}"
+
+
+def _drafts(
+    source: SourceConfig, endpoint: Endpoint, documents: Documents, exact: Mapping[str, TableDraft]
+) -> dict[str, TableDraft]:
+    """By table of lake.yaml, what the mapping gives it; without the tables that the mapping does not select."""
+    known = {text: _as_logged(TableName.parse(text), table.folders) for text, table in source.tables.items()}
+    tables = [SourceTable(name.schema, name.table, (), ()) for name in known.values()]
+    selected = {
+        TableName(draft.found.schema, draft.found.name): draft
+        for draft in draft_of(endpoint, documents, tables).tables
+        if draft.found is not None
+    }
+    # A table that a rule names may arrive under another name, which the pattern of a selection does not match.
+    found = {text: exact.get(text) or selected.get(name) for text, name in known.items()}
+    return {text: draft for text, draft in found.items() if draft is not None}
+
+
+def _as_logged(name: TableName, globs: tuple[str, ...]) -> TableName:
+    """A name under which the table's changes arrive: its own, or one that its globs match."""
+    if not globs:
+        return name
+    sample = re.sub(r"\[!?(.)[^\]]*\]", r"\1", globs[0]).replace("*", "0").replace("?", "0")
+    return TableName(name.schema, sample)
+
+
+def _grouped(
+    source: SourceConfig, drafts: Mapping[str, TableDraft], shared: Mapping[str, Any]
+) -> Iterator[str]:
+    """A sentence for each setting of the task, with the tables that differ in the same way."""
+    tables: dict[tuple[str, str, str], list[str]] = {}
+    for name, draft in drafts.items():
+        for setting, wanted, has in _of_table(written_by(source, name), dict(shared) | draft.dms, source):
+            tables.setdefault((setting, _text(wanted), _text(has)), []).append(name)
+    for (setting, wanted, has), names in tables.items():
+        which = "all tables" if len(names) == len(source.tables) > 1 else listing(names)
+        yield f"{setting} of {which} is {wanted} in lake.yaml, and {has} by the task"
+
+
+def _of_table(
+    wanted: DmsSettings, described: Mapping[str, Any], source: SourceConfig
+) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that differ, each with its value in lake.yaml and by the task."""
+    names = [name for name in _OF_TASK if source.stream is None or name == "batch_apply_enabled"]
+    if wanted.before_image_prefix is not None and not wanted.add_column_name:
+        names.append("before_image_columns")
+    if source.stream is None:
+        names.append("added_columns")
+    # None: lake.yaml says that the source has no LOB. Documents without the task's settings do not say.
+    if wanted.lob_mode is not None and "lob_mode" in described:
+        names += ["lob_mode", *(["lob_max_size"] if wanted.lob_mode == "limited" else [])]
+    for name in names:
+        has = described.get(name, getattr(_DEFAULTS, name))
+        own = getattr(wanted, name)
+        if (list(own) if name == "added_columns" else own) != (list(has) if name == "added_columns" else has):
+            yield name, own, has
+    if source.stream is not None:
+        images = type(wanted.before_image_settings).model_validate(described.get("before_image_settings", {}))
+        if images != wanted.before_image_settings:
+            yield "before_image_settings", wanted.before_image_settings.model_dump(), images.model_dump()
+
+
+def _expected_place(source: SourceConfig) -> str:
+    if source.stream is None:
+        return source.location.rstrip("/")
+    if source.stream.kinesis is not None:
+        return f"the stream {source.stream.kinesis.name}"
+    return f"the topic {source.stream.kafka.topic}" if source.stream.kafka is not None else ""
+
+
+def _place(endpoint: Endpoint) -> str:
+    """Where the target writes. Raises DocumentError."""
+    if endpoint.engine == "s3":
+        return location(endpoint)
+    if endpoint.engine == "kinesis":
+        return f"the stream {str(endpoint.settings.get('StreamArn') or '').rpartition('/')[2]}"
+    return f"the topic {endpoint.settings.get('Topic') or 'kafka-default-topic'}"
+
+
+def _text(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,230 @@
+"""The endpoint, table mappings and task settings of AWS DMS for a source of lake.yaml.
+
+Here: each setting by its name in the API. Not here: writing files (`commands/dms/dms_cli.py`), or comparing with what
+AWS has (`differences.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from lake_assets.config import DmsSettings, SourceConfig
+from lake_assets.errors import LakeError
+from lake_assets.onboarding.endpoint_import.s3_settings import MEANINGS, our_name
+from lake_assets.onboarding.endpoint_import.stream_settings import FLAGS, PROTOCOLS
+from lake_assets.onboarding.endpoint_import.table_mappings import CHANGE_SEQUENCE, escaped
+from lake_assets.table_name import TableName
+
+Json = dict[str, Any]
+_ACCOUNT = "ACCOUNT_ID"
+_UPPER = ("DatePartitionSequence", "DatePartitionDelimiter")
+_ESCAPES = {"\t": "\\t", "\r": "\\r", "\n": "\\n"}
+_OF_CSV = {"AddColumnName", "CsvDelimiter", "CsvNullValue", "CsvRowDelimiter", "Rfc4180"}
+_OF_PARQUET = {"ParquetTimestampInMillisecond"}
+_OF_DATES = {"DatePartitionSequence", "DatePartitionDelimiter", "DatePartitionTimezone"}
+_LIKE = str.maketrans({"*": "%", "?": "_", "_": "[_]", "%": "[%]"})
+_EVERYTHING = {"schema-name": "%", "table-name": "%"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Documents of DMS, as `aws dms` takes them."""
+
+    endpoint: Json
+    """For `create-endpoint --cli-input-json`."""
+    mappings: Json
+    """For `create-replication-task --table-mappings`."""
+    task: Json
+    """For `create-replication-task --replication-task-settings`."""
+    notes: tuple[str, ...]
+    """What lake.yaml does not say, or what one endpoint cannot do."""
+
+
+def plan(name: str, source: SourceConfig) -> Plan:
+    """The documents for the source `name`. Raises LakeError for a location that is no bucket."""
+    return Plan(
+        _endpoint(name, source),
+        {"rules": list(_rules(source))},
+        _task(source),
+        tuple(_notes(source)),
+    )
+
+
+def written_by(source: SourceConfig, table: str) -> DmsSettings:
+    """The settings with which DMS writes the changes of a table (`schema.table`)."""
+    return source.dms if source.stream is not None else source.settings(table)
+
+
+def settings_of(dms: DmsSettings, *, to_stream: bool) -> list[str]:
+    """The endpoint's settings that affect what DMS writes, by their names in the API."""
+    if to_stream:
+        return [*FLAGS, "MessageFormat"]
+    left_out = _OF_PARQUET if dms.data_format == "csv" else _OF_CSV
+    left_out = left_out | (set() if dms.date_partition_enabled else _OF_DATES)
+    return [name for name in MEANINGS if name not in left_out]
+
+
+def _endpoint(name: str, source: SourceConfig) -> Json:
+    identifier = name.replace("_", "-").strip("-")
+    found: Json = {"EndpointIdentifier": identifier, "EndpointType": "target"}
+    if (stream := source.stream) is None:
+        return found | {"EngineName": "s3", "S3Settings": {**_bucket(source), **_written(source.dms)}}
+    settings = {api: getattr(source.dms, our_name(api)) for api in settings_of(source.dms, to_stream=True)}
+    if stream.kinesis is not None:
+        region = stream.kinesis.region or "REGION"
+        arn = f"arn:aws:kinesis:{region}:{_ACCOUNT}:stream/{stream.kinesis.name}"
+        return found | {"EngineName": "kinesis", "KinesisSettings": {"StreamArn": arn, **settings}}
+    assert stream.kafka is not None, "the configuration has one of the two"
+    where = {"Broker": stream.kafka.bootstrap_servers, "Topic": stream.kafka.topic}
+    given = stream.kafka.client.get("security.protocol")
+    protocol = given.get_secret_value().upper() if given is not None else None
+    by_ours = {ours: theirs for theirs, ours in PROTOCOLS.items() if ours is not None}
+    if protocol in by_ours:
+        where["SecurityProtocol"] = by_ours[protocol]
+    return found | {"EngineName": "kafka", "KafkaSettings": {**where, **settings}}
+
+
+def _bucket(source: SourceConfig) -> Json:
+    if not source.location.startswith("s3://"):
+        raise LakeError(
+            f"{source.location} is a folder, and DMS writes to a bucket: set location to s3://bucket/prefix."
+        )
+    bucket, _, folder = source.location.removeprefix("s3://").strip("/").partition("/")
+    found = {"BucketName": bucket} | ({"BucketFolder": folder} if folder else {})
+    if source.consistent_cut is not None:
+        found["CdcMaxBatchInterval"] = int(source.consistent_cut.interval.total_seconds())  # type: ignore[assignment]
+    return found
+
+
+def _written(dms: DmsSettings) -> Json:
+    found: Json = {}
+    for name in settings_of(dms, to_stream=False):
+        value = getattr(dms, our_name(name))
+        if value is None:
+            continue
+        if name in _UPPER:
+            value = value.upper()
+        elif name in ("CsvDelimiter", "CsvRowDelimiter"):
+            value = "".join(_ESCAPES.get(letter, letter) for letter in value)
+        found[name] = value
+    if dms.csv_no_sup_value is not None and dms.data_format == "csv":
+        found |= {"UseCsvNoSupValue": True, "CsvNoSupValue": dms.csv_no_sup_value}
+    return found
+
+
+def _task(source: SourceConfig) -> Json:
+    dms = source.dms
+    target: Json = {"SupportLobs": dms.lob_mode not in (None, "none")}
+    if dms.lob_mode == "full":
+        target |= {"FullLobMode": True, "LimitedSizeLobMode": False}
+    elif dms.lob_mode == "limited":
+        target |= {"FullLobMode": False, "LimitedSizeLobMode": True, "LobMaxSize": dms.lob_max_size}
+    found: Json = {"TargetMetadata": target | {"BatchApplyEnabled": dms.batch_apply_enabled}}
+    if source.stream is not None:
+        images = dms.before_image_settings
+        found["BeforeImageSettings"] = {
+            "EnableBeforeImage": images.enable_before_image,
+            "FieldName": images.field_name,
+            "ColumnFilter": images.column_filter,
+        }
+        return found
+    # With DO_NOTHING, a reload leaves the parts of an earlier, bigger load.
+    found["FullLoadSettings"] = {"TargetTablePrepMode": "DROP_AND_CREATE"}
+    return found | {"ValidationSettings": {"EnableValidation": dms.validation_enabled}}
+
+
+def _rules(source: SourceConfig) -> Iterator[Json]:
+    """The rules, each with its number."""
+    numbers = count(1)
+    for rule in (*_selections(source), *_transformations(source)):
+        number = str(next(numbers))
+        yield {"rule-id": number, "rule-name": number, **rule}
+
+
+def _selections(source: SourceConfig) -> Iterator[Json]:
+    for text in source.tables:
+        for where in _locators(source, text):
+            yield {"rule-type": "selection", "object-locator": where, "rule-action": "include"}
+
+
+def _transformations(source: SourceConfig) -> Iterator[Json]:
+    if source.stream is not None:
+        return
+    for where, column in _by_table(source, ("change_sequence_column",)):
+        if column["change_sequence_column"] is not None:
+            yield {
+                "rule-type": "transformation",
+                "rule-target": "column",
+                "rule-action": "add-column",
+                "object-locator": where,
+                "value": column["change_sequence_column"],
+                "expression": CHANGE_SEQUENCE,
+                "data-type": {"type": "string", "length": 35},
+            }
+    for where, images in _by_table(source, ("before_image_prefix", "before_image_columns")):
+        if images["before_image_prefix"] is not None:
+            yield {
+                "rule-type": "transformation",
+                "rule-target": "column",
+                "rule-action": "add-before-image-columns",
+                "object-locator": where,
+                "before-image-def": {
+                    "column-prefix": images["before_image_prefix"],
+                    "column-suffix": "",
+                    "column-filter": images["before_image_columns"].replace("_", "-"),
+                },
+            }
+    for text in source.tables:
+        dms = written_by(source, text)
+        own = dms.lob_mode, dms.lob_max_size
+        # Only limited LOB mode has a size, and full LOB mode is none of an S3 target.
+        if own != (source.dms.lob_mode, source.dms.lob_max_size) and dms.lob_mode == "limited":
+            lobs = {"mode": dms.lob_mode, "bulk-max-size": dms.lob_max_size}
+            for where in _locators(source, text):
+                yield {"rule-type": "table-settings", "object-locator": where, "lob-settings": lobs}
+
+
+def _by_table(source: SourceConfig, names: Sequence[str]) -> list[tuple[Json, Json]]:
+    """These settings with the locator of the tables that have them: one for all tables, if they agree."""
+    found = {
+        text: {name: getattr(written_by(source, text), name) for name in names} for text in source.tables
+    }
+    first = next(iter(found.values()))
+    if all(each == first for each in found.values()):
+        return [(_EVERYTHING, first)]
+    return [(where, each) for text, each in found.items() for where in _locators(source, text)]
+
+
+def _locators(source: SourceConfig, text: str) -> list[Json]:
+    """Where a table's changes come from. Of a partitioned table, from the partitions only: a load of the table itself
+    has all of their rows."""
+    name = TableName.parse(text)
+    patterns = [glob.translate(_LIKE) for glob in source.tables[text].folders] or [escaped(name.table)]
+    return [{"schema-name": escaped(name.schema), "table-name": pattern} for pattern in patterns]
+
+
+def _notes(source: SourceConfig) -> Iterator[str]:
+    if source.stream is None:
+        yield "add the role with which DMS writes to the bucket: S3Settings.ServiceAccessRoleArn"
+    elif source.stream.kinesis is not None:
+        yield f"replace {_ACCOUNT} in StreamArn, and add KinesisSettings.ServiceAccessRoleArn"
+    elif source.stream.kafka is not None and source.stream.kafka.client:
+        yield "add the credentials with which DMS writes to the topic to KafkaSettings"
+    if source.dms.lob_mode == "limited":
+        yield "limited LOB mode cuts longer values: compare LobMaxSize with the longest value at the source"
+    for text, table in source.tables.items():
+        dms = written_by(source, text)
+        if table.source_filter is not None:
+            yield f"{text} has a source_filter: add it to its selection rule as filters"
+        added = [name for name in dms.added_columns if name != dms.change_sequence_column]
+        if added and source.stream is None:
+            yield f"{text} has the added columns {', '.join(added)}: add a rule for each, in this order"
+        if other := sorted(_of_other_endpoint(source.dms, dms)):
+            yield f"{text} has {', '.join(other)} of its own: that needs an endpoint of its own"
+
+
+def _of_other_endpoint(shared: DmsSettings, own: DmsSettings) -> Iterator[str]:
+    for name in (our_name(api) for api in (*MEANINGS, "CsvNoSupValue")):
+        if getattr(shared, name) != getattr(own, name):
+            yield name
