@@ -17,7 +17,7 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.onboarding.endpoint_import.documents import read_documents
-from lake_assets.onboarding.endpoint_plan.differences import differences, target_of
+from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
@@ -121,8 +121,12 @@ def test_dms_is_set_as_the_lake_expects() -> None:
     names = re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/aws/lake.yaml").read_text(encoding="utf-8"))
     task = "arn:aws:dms:eu-west-1:123456789012:task:LAKE"
     place = f"s3://{target['S3Settings']['BucketName']}/{target['S3Settings']['BucketFolder']}"
-    environment = dict.fromkeys(names, "x") | {"BRONZE": place, "TASK_ARN": task, "AWS_REGION": "eu-west-1"}
-    lake = load_lake(ROOT / "deploy/aws/lake.yaml", environ=environment)
+    queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/files"
+    given = dict.fromkeys(names, "a text of many letters") | dict.fromkeys(
+        ("QUEUE_URL", "DEAD_QUEUE_URL"), queue
+    )
+    given |= {"BRONZE": place, "TASK_ARN": task, "AWS_REGION": "eu-west-1"}
+    lake = load_lake(ROOT / "deploy/aws/lake.yaml", environ=given)
     source = lake.sources["shop"]
     assert differences(source, target_of("shop", source, documents), documents) == []
 

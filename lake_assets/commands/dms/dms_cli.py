@@ -14,7 +14,7 @@ from lake_assets.commands.show.console import messages, results
 if TYPE_CHECKING:
     from lake_assets.config import LakeConfig, SourceConfig
     from lake_assets.onboarding.endpoint_import.documents import Documents
-    from lake_assets.onboarding.endpoint_plan.plan import Plan
+    from lake_assets.onboarding.endpoint_plan.dms_plan import Plan
 
 dms = typer.Typer(no_args_is_help=True, help="Compare lake.yaml with the settings of AWS DMS.")
 out = results()
@@ -31,7 +31,7 @@ def plan(
 ) -> None:
     """Print the endpoint, table mappings and task settings that lake.yaml expects."""
     from lake_assets.config.config_file import load_lake
-    from lake_assets.onboarding.endpoint_plan.plan import plan as planned
+    from lake_assets.onboarding.endpoint_plan.dms_plan import plan as planned
 
     name, config = _source(load_lake(context.obj), source)
     found = planned(name, config)
@@ -70,7 +70,7 @@ def diff(
 ) -> None:
     """Name each setting of DMS that differs from lake.yaml; exit with 1 if one does."""
     from lake_assets.config.config_file import load_lake
-    from lake_assets.onboarding.endpoint_plan.differences import differences, target_of
+    from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 
     lake = load_lake(context.obj)
     name, config = _source(lake, source)

@@ -1,7 +1,7 @@
 """How a described endpoint and its tasks differ from what lake.yaml expects of them.
 
 Here: comparing settings, by the meaning that `onboarding/endpoint_import/` gives them. Not here: what DMS should be set
-to (`plan.py`).
+to (`dms_plan.py`).
 """
 
 import json
@@ -15,7 +15,7 @@ from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
 from lake_assets.onboarding.endpoint_import.lake_section import draft_of
 from lake_assets.onboarding.endpoint_import.s3_settings import location, our_name
 from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft
-from lake_assets.onboarding.endpoint_plan.plan import settings_of, written_by
+from lake_assets.onboarding.endpoint_plan.dms_plan import settings_of, written_by
 from lake_assets.storage.reflection.reflect import SourceTable, listing
 from lake_assets.table_name import TableName
 

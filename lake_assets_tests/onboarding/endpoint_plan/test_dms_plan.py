@@ -14,8 +14,8 @@ from lake_assets.cli import app
 from lake_assets.config import DmsSettings, S3Config, SourceConfig
 from lake_assets.errors import DocumentError, LakeError
 from lake_assets.onboarding.endpoint_import.documents import read_documents
-from lake_assets.onboarding.endpoint_plan.differences import differences, target_of
-from lake_assets.onboarding.endpoint_plan.plan import Plan, plan
+from lake_assets.onboarding.endpoint_plan.dms_plan import Plan, plan
+from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 
 COLUMNS = {"id": "long not null", "v": "string"}
@@ -133,7 +133,8 @@ def test_settings_of_tables() -> None:
     tables = {
         "public.items": TABLE | {"dms": {"lob_mode": "limited", "lob_max_size": 100, "longest_lob": 90}},
         "public.notes": TABLE | {"dms": {"before_image_prefix": "OLD_"}},
-        "public.sales": TABLE | {"folders": ["sales_*", "old[ab]?"], "dms": {"lob_mode": "limited", "longest_lob": 5}},
+        "public.sales": TABLE
+        | {"folders": ["sales_*", "old[ab]?"], "dms": {"lob_mode": "limited", "longest_lob": 5}},
     }
     config = source(tables=tables)
     planned = plan("shop", config)
