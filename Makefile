@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint clean
+.PHONY: help install demo demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint audit clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -132,6 +132,16 @@ lint: $(INSTALLED)  ## style, formatting, layers, types, and what deploys the la
 	.venv/bin/mypy
 	.venv/bin/cfn-lint deploy/aws/stack.yaml
 	.venv/bin/hadolint deploy/aws/Dockerfile
+
+# In an environment of its own, whose packages the lake does not need.
+AUDIT := .venv/audit/bin/pip-audit
+$(AUDIT): $(INSTALLED)
+	@.venv/bin/python -m venv .venv/audit
+	@.venv/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+
+# --strict: a package that PyPI does not answer for is a failure, and not skipped.
+audit: $(AUDIT)  ## compare the pinned packages with PyPI's advisories (needs PyPI's API)
+	$(AUDIT) --strict --no-deps --disable-pip --requirement constraints.txt
 
 clean:  ## remove .venv and caches; the lake in .lake stays
 	rm -rf .venv .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .proof site .hypothesis build dist *.egg-info

@@ -34,7 +34,7 @@ from lake_assets.commands.show.console import messages, results
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.strategy import Strategy
-from lake_assets.words import many
+from lake_assets.words import many, printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -290,6 +290,13 @@ def dev(
     raise typer.Exit(code)
 
 
+class _Printable(logging.Formatter):
+    """Lets no text of a file or of a foreign error steer the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def main() -> None:
     """Entry point: errors that a user can act on are one message, not a traceback."""
     # Objects made at startup stay alive: scanning them for garbage takes a fifth of a call that has nothing to do.
@@ -297,7 +304,8 @@ def main() -> None:
     printed = logging.StreamHandler()
     # Messages below this level only go to a command's own log (`commands/run/opening.py`).
     printed.setLevel(logging.WARNING)
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", handlers=[printed])
+    printed.setFormatter(_Printable("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.ERROR, handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()

@@ -1,10 +1,14 @@
-"""Numbers in printed text: a noun and a verb that agree with their number, and readable durations.
+"""Numbers in printed text: a noun and a verb that agree with their number, and readable durations; texts of others.
 
 Not here: sentences.
 """
 
+import re
+
 _SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"}
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal acts on: escape sequences set its title or clear it, marks of direction reorder a line."""
 
 
 def many(number: int, noun: str, verb: str = "") -> str:
@@ -36,3 +40,8 @@ def span(seconds: float) -> str:
         if count or parts:
             parts.append(f"{count} {unit}")
     return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+
+
+def printable(text: str) -> str:
+    """The text, with the characters that a terminal would act on as Python writes them, such as `\\x1b`."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

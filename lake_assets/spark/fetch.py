@@ -1,12 +1,15 @@
 """`python -m lake_assets.spark.fetch`: download Spark's jars, S3's included, and write an archive of its classes.
 
 It runs once, at installation, so that later runs need no network, and two processes never download the same jar at the
-same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars (`jars.py`), and
-that Spark takes the archive (`settings.py`).
+same time. Each jar must be the one that `jars.sha256` names; `--write` makes that list of the jars of this machine,
+after a change of their versions. Java reads classes from the archive faster than from Spark's jars. Not here: which
+jars (`jars.py`), and that Spark takes the archive (`settings.py`).
 """
 
+import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,15 +25,26 @@ from lake_assets.spark.sql import quoted, sql, table_address
 SECONDS = 120.0
 """Seconds for Java to write the archive, which it does when it ends."""
 CATALOG = "fetched"
+CHECKSUMS = Path(__file__).with_name("jars.sha256")
+"""A line for each jar, as `sha256sum` prints it: for each version of Spark, those of `every_jar` and what they need."""
 
 
-def fetch(archive: Path = CLASS_ARCHIVE) -> None:
-    """Starts Spark with all the jars and does what most tables need. Raises PreflightError without a supported Java."""
+class WrongJar(Exception):
+    """A jar is not the one that was released. The message is one sentence: which, what is expected, what to do."""
+
+
+def fetch(archive: Path = CLASS_ARCHIVE, *, write: bool = False) -> None:
+    """Starts Spark with all the jars and does what most tables need; with `write`, adds their checksums to the list.
+    Raises PreflightError without a supported Java, WrongJar."""
     check_java()
     os.environ.update(java_environment(os.environ))
     new = archive.with_suffix(f".{os.getpid()}")
     with TemporaryDirectory() as folder:
         spark = _started(folder, f"-XX:ArchiveClassesAtExit={new} -Xlog:disable")
+        jars = [Path(jar.removeprefix("file://")) for jar in (spark.conf.get("spark.jars") or "").split(",")]
+        if write:
+            write_checksums(jars)
+        verify(jars)
         java = [child for child in psutil.Process().children() if "java" in child.name()]
         _use(spark, Path(folder))
         spark.stop()
@@ -40,6 +54,35 @@ def fetch(archive: Path = CLASS_ARCHIVE) -> None:
     # Without an archive, Spark starts as before.
     if new.exists():
         new.replace(archive)
+
+
+def verify(jars: Iterable[Path], checksums: Path = CHECKSUMS) -> None:
+    """Raises WrongJar for a jar that the list does not have, or has otherwise."""
+    known = _listed(checksums)
+    for jar in jars:
+        if (expected := known.get(jar.name)) != (found := _checksum(jar)):
+            what = f"is {found}, and {expected} is expected" if expected else "is not in the list"
+            raise WrongJar(
+                f"{jar}: its SHA-256 {what} ({checksums.name}): delete it and fetch it again; if it stays, do not use "
+                "its repository."
+            )
+
+
+def write_checksums(jars: Iterable[Path], checksums: Path = CHECKSUMS) -> None:
+    """Adds the jars to the list; those of other versions stay."""
+    known = _listed(checksums) | {jar.name: _checksum(jar) for jar in jars}
+    lines = [f"{checksum}  {name}\n" for name, checksum in sorted(known.items())]
+    checksums.write_text("".join(lines), encoding="ascii")
+
+
+def _listed(checksums: Path) -> dict[str, str]:
+    lines = checksums.read_text(encoding="ascii").splitlines() if checksums.exists() else []
+    return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
+
+
+def _checksum(jar: Path) -> str:
+    with jar.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _started(warehouse: str, java_options: str) -> SparkSession:
@@ -74,6 +117,6 @@ def _use(spark: SparkSession, folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        fetch()
-    except PreflightError as error:
+        fetch(write="--write" in sys.argv[1:])
+    except (PreflightError, WrongJar) as error:
         sys.exit(str(error))

@@ -3,6 +3,7 @@
 Here: every function that prints a table. Not here: the commands themselves.
 """
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lake_assets
+from lake_assets import cli
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.commands.mend import quarantine_cli
 from lake_assets.commands.run import maintain as maintaining
@@ -130,9 +132,23 @@ def test_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count(STRANGE) == 2
 
 
+def test_what_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    taken, shown = "\x1b]0;a\x07\r\u202eb\x9b2J", r"\x1b]0;a\x07\r\u202eb\x9b2J"
+    console.messages().print(f"one\n\t{taken}")
+    assert capsys.readouterr().err == f"one\n\t{shown}\n".expandtabs(8)
+    table = console.table_of([taken], {"a": str}, title=taken)
+    printed = StringIO()
+    made = console.results(200)
+    made.file = printed
+    made.print(table)
+    assert printed.getvalue().count(shown) == 2
+    record = logging.LogRecord("a", logging.ERROR, "", 1, "%s", (taken,), None)
+    assert cli._Printable("%(message)s").format(record) == shown
+
+
 def test_a_console_is_made_in_one_place_only() -> None:
     package = Path(lake_assets.__file__).parent
-    makers = {path.name for path in package.rglob("*.py") if re.search(r"\bConsole\(", path.read_text())}
+    makers = {path.name for path in package.rglob("*.py") if re.search(r"\b_?Console\(", path.read_text())}
     assert makers == {"console.py"}
 
 

@@ -11,7 +11,7 @@ import typer
 
 from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.show.console import messages, results
-from lake_assets.words import many
+from lake_assets.words import many, printable
 
 if TYPE_CHECKING:
     from rich.table import Table as Columns
@@ -55,7 +55,7 @@ def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) ->
     lake = lake_to_show(context)
     for held in shown(_chosen(lake, None, ids, every=True), lake.targets):
         for name, value in _as_dict(held).items():
-            typer.echo(f"{name}: {value}")
+            typer.echo(printable(f"{name}: {value}"))
         typer.echo("")
 
 
@@ -88,9 +88,8 @@ def retry(
         return
     outcome = read_again(lake, rows)
     for held in shown(outcome.held, lake.targets):
-        typer.echo(
-            f"{held.id} of {held.silver_table} is held again: {held.key}, {_place(held)}: {held.reason}"
-        )
+        line = f"{held.id} of {held.silver_table} is held again: {held.key}, {_place(held)}: {held.reason}"
+        typer.echo(printable(line))
     for reason in outcome.stopped.values():
         messages().print(reason)
     typer.echo(

@@ -12,7 +12,7 @@ import typer
 
 from lake_assets.config import Reconcile
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
-from lake_assets.words import many
+from lake_assets.words import many, printable
 
 if TYPE_CHECKING:
     from lake_assets.lake import Lake
@@ -39,7 +39,7 @@ def compare_slices(lake: "Lake", targets: "Sequence[Target]", named: str) -> int
         number = sum(compared.different.values())
         typer.echo(f"{line}: {many(number, 'row', 'differ')} from its files")
         for one in compared.different:
-            typer.echo(after.different[one])
+            typer.echo(printable(after.different[one]))
         typer.echo(f"Next step: lake-assets replay {target.argument} --slice different")
     return code
 

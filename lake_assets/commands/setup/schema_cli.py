@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lake_assets.commands.options import AsJson, lake_of, print_json
+from lake_assets.words import printable
 
 schema = typer.Typer(no_args_is_help=True, help="Inspect changes of the columns of silver tables.")
 
@@ -34,8 +35,8 @@ def plan(
     else:
         for planned in found:
             for change in planned.changes:
-                typer.echo(f"{planned.table}: {change}")
+                typer.echo(printable(f"{planned.table}: {change}"))
             if planned.stops is not None:
-                typer.echo(f"{planned.table} would stop: {planned.stops}")
+                typer.echo(printable(f"{planned.table} would stop: {planned.stops}"))
     if any(planned.stops is not None for planned in found):
         raise typer.Exit(1)

@@ -1,16 +1,20 @@
 """The consoles on which commands print; the only module that makes one.
 
 The text comes from files, tables and foreign errors, and is printed unchanged: without markup (`[/x]` in a cell would
-be an error, `[red]` would vanish) and without emoji codes. Styles are set separately.
+be an error, `[red]` would vanish) and without emoji codes. Only what a terminal would obey is shown as `\\x1b`. Styles
+are set separately.
 """
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from lake_assets.words import printable
 
 T = TypeVar("T")
 
@@ -18,14 +22,21 @@ WIDE = 100
 """The width in characters of a table that goes to a file or a pipe."""
 
 
+class _Console(Console):
+    """Shows each text as it is, and lets none of it steer the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 def results(width: int = WIDE) -> Console:
     """Standard output; `width`: in characters, if it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False)
+    return _Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False)
 
 
 def messages() -> Console:
     """Standard error, without line wrapping."""
-    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+    return _Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
 
 
 def table_of(
