@@ -248,6 +248,7 @@ def test_help_names_every_target(clone):
     named = {line.split()[1] for line in make(clone, "help").stdout.splitlines()}
     assert named == {
         "install",
+        "audit",
         "demo",
         "demo-stream",
         "dev",

@@ -121,12 +121,15 @@ class OpsTable(Generic[T]):
 
     def _with_columns(self, table: Table) -> Table:
         """The table, with the columns that one of an earlier release lacks. Raises CommitFailedException when another
-        process writes meanwhile."""
+        process has written meanwhile: the change of columns alone would not notice it."""
         known = {*table.schema().column_names}
         if missing := [field for field in self._schema.fields if field.name not in known]:
             with table.update_schema() as update:
                 for field in missing:
                     update.add_column(field.name, field.field_type)
+            snapshot = current_snapshot(table)
+            if snapshot is not None and snapshot.snapshot_id != self._snapshot_id:
+                raise CommitFailedException(f"{self._identifier}: another process appended first")
         return table
 
     def _create(self) -> Table:

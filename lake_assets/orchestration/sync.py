@@ -76,7 +76,7 @@ def _sync(
             instance.report_runless_asset_event(event)
     if work.ready:
         _apply(lake, instance, work.ready, result, turns)
-    result.seconds["silver"] = time.perf_counter() - turns.began
+        result.seconds["silver"] = time.perf_counter() - turns.began
     if work.marts:
         start = time.perf_counter()
         _compute_marts(lake, instance, result, bar)

@@ -6,7 +6,7 @@ Here: keeping results until they are asked for. Not here: a turn (`silver/apply/
 
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lake_assets.lake import Lake
 from lake_assets.rounds.pending_work import Progress
@@ -24,9 +24,17 @@ class BegunTurns:
         self._turns = Turns(lake.runtime, self._show)
         self.began = time.perf_counter()
         self._kept: dict[str, TableResult] = {}
+        self._failed: dict[str, Exception] = {}
+        """By source, why its turns have not begun."""
         if ready:
             bar.begin("silver", len(ready))
-        self._turns.begin(ready)
+        # One moment for all sources, and one source's failure is its own.
+        as_of = datetime.now(UTC)
+        for source in dict.fromkeys(target.source for target in ready):
+            try:
+                self._turns.begin([target for target in ready if target.source == source], as_of=as_of)
+            except Exception as error:  # noqa: BLE001  (the step that asks for the results raises it)
+                self._failed[source] = error
 
     def _show(self, target: Target, stage: str) -> None:
         if stage == "done":
@@ -37,7 +45,11 @@ class BegunTurns:
     def results(
         self, runtime: LakeRuntime, targets: Sequence[Target], *, as_of: datetime | None = None
     ) -> Iterator[TableResult]:
-        """The results of these tables as they complete; as `apply_tables`, but that all turns have begun already."""
+        """The results of these tables as they complete; as `apply_tables`, but that all turns have begun already.
+        Raises why the turns of a source could not begin."""
+        for target in targets:
+            if (error := self._failed.get(target.source)) is not None:
+                raise error
         wanted = {target.identifier for target in targets}
         for name in wanted & self._kept.keys():
             yield self._kept.pop(name)

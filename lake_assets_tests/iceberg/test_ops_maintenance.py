@@ -59,6 +59,23 @@ def test_a_table_of_an_earlier_release_gets_the_columns_that_it_lacks(catalog: C
     assert table.parsed() == [*([(1, None), (2, None)] if write == "append" else []), (3, "three")]
 
 
+def test_a_row_that_an_earlier_release_appends_before_the_column_is_added(catalog: Catalog) -> None:
+    """The decision is made again: it had not seen that row."""
+    older = filled(catalog, 1, 1)
+    newer = Schema(*SCHEMA.fields, NestedField(2, "name", StringType()))
+    table, seen = OpsTable(catalog, "numbers", newer, numbers), list[list[int]]()
+
+    def decide(known: list[int]) -> list[Row]:
+        seen.append(known)
+        if len(seen) == 1:
+            older.append(partial(one_more, 2))
+        return [{"n": len(known) + 1, "name": "new"}]
+
+    table.append(decide)
+    assert seen == [[1], [1, 2]]
+    assert table.parsed() == [1, 2, 3]
+
+
 def load(catalog: Catalog) -> Table:
     return catalog.load_table("lake_ops.numbers")
 

@@ -1,6 +1,7 @@
 """The turns of a `sync` begin before Dagster's run asks for their results, and each step gets those of its tables."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lake_assets.rounds.pending_work import Progress
 from lake_assets.silver.apply import engine
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
+from lake_assets.storage.object_store import StoreError
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
@@ -77,3 +79,18 @@ def test_closing_ends_turns_that_nobody_asked_for(lake: Lake, monkeypatch: pytes
     begun.wait()
     turns.close()
     assert sorted(ended) == sorted(target.identifier for target in lake.targets)
+
+
+def test_a_source_whose_turns_cannot_begin(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own step fails, and those of the others go on."""
+
+    def begin(self: Any, targets: Any, **_: Any) -> None:
+        raise StoreError("the bucket is busy")
+
+    monkeypatch.setattr(engine.Turns, "begin", begin)
+    turns = BegunTurns(lake, lake.targets, Progress())
+    with pytest.raises(StoreError, match="the bucket is busy"):
+        list(turns.results(lake.runtime, lake.targets[:1]))
+    other = replace(lake.targets[0], source="other")
+    assert list(turns.results(lake.runtime, [other])) == []
+    turns.close()

@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild, replay
 from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch_quarantine import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, load_file, transaction_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.transaction_tables import TRANSACTIONS
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SALES, JAN, FEB = "public.sales", "public.sales_2026_01", "public.sales_2026_02"
@@ -287,3 +290,44 @@ def test_a_retried_row_of_a_partition_that_is_loaded_again(spark: SparkSession, 
     bench.apply()
     assert values(bench) == OWN | {4: "loaded again", 5: None}
     assert rebuild(bench.lake.runtime, target(bench), publish=False).equal
+
+
+def test_killed_before_the_former_rows_are_superseded(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are open then, counted among different rows. A retry reads the row that the table has."""
+    bench, _ = with_bad_rows(tmp_path)
+    bench.edit(sales(**STRICT))
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchQuarantine, "release", killed)
+        with pytest.raises(Killed):
+            rebuild(bench.lake.runtime, target(bench))
+    assert quarantined(bench) == {0: "held", 2: "held", 1: "held"}
+    bench.edit(sales(**LENIENT))
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert values(bench) == OWN | {5: None}
+    assert quarantined(bench) == {0: "superseded", 2: "superseded", 1: "released"}
+    assert rebuild(bench.lake.runtime, target(bench), publish=False).equal
+
+
+def test_entries_of_an_earlier_release(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not record among which rows a place counts. A row that is still bad is open once."""
+    with monkeypatch.context() as patch:
+        patch.setattr(LoggedFile, "counted_among", None)
+        bench, _ = with_bad_rows(tmp_path)
+    both = open_rows(bench)
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert open_rows(bench) == both
+    states = sorted(str(held.state) for held in bench.lake.runtime.quarantine.all())
+    assert states == ["held", "held", "superseded", "superseded"], "none of them was applied"
+    bench.edit(sales("sales_*", **LENIENT))
+    retry(bench.lake.runtime, bench.lake.runtime.quarantine.open())
+    bench.apply()
+    assert values(bench) == OWN | {3: None, 4: "logged", 5: None}
+    rebuild(bench.lake.runtime, target(bench))
+    assert values(bench) == OWN | {3: None, 4: "logged", 5: None}
+    assert open_rows(bench) == []

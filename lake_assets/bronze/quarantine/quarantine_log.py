@@ -9,7 +9,7 @@ version and place in the file identify a row, so a batch that is tried again qua
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -75,6 +75,10 @@ class Quarantined:
         if self.counted_among is not None and self.counted_among != TableName.parse(self.table).table:
             place += f"\n{self.counted_among}"
         return hashlib.sha256(place.encode()).hexdigest()[:12]
+
+    def counts_among(self, names: str | None) -> bool:
+        """Whether the row's place counts among the rows of these names; not known of an earlier release's entry."""
+        return self.row is None or self.counted_among in (None, names)
 
 
 _SCHEMA = ops_schema(
@@ -172,7 +176,8 @@ def _known(rows: Sequence[Row]) -> _Known:
     requested: dict[str, datetime] = {}
     number = 0
     for row in sorted(rows, key=lambda row: int(row["number"])):
-        values = {name: value for name, value in row.items() if name not in ("id", "number")}
+        # A later release may have added columns.
+        values = {field.name: row[field.name] for field in fields(Quarantined) if field.name in row}
         values["state"], values["at"] = State(values["state"]), values["at"].astimezone(UTC)
         found[row["id"]], number = Quarantined(**values), row["number"]
         if values["state"] is State.RETRIED:

@@ -86,7 +86,7 @@ class Turns:
         """Begins a turn of each target. `long`: silver tables with much to do; `as_of` as in `apply_tables`."""
         moment = as_of or datetime.now(UTC)
         cuts = {name: SourceCut.of(self._runtime, name, moment) for name in {t.source for t in targets}}
-        self._cuts = list(cuts.values())
+        self._cuts += cuts.values()
         for target in targets:
             # The tables of a consistent cut are tagged together, at the end of the round.
             may_take_long = self._runtime.lake.sources[target.source].consistent_cut is None

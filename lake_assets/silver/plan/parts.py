@@ -6,9 +6,10 @@ replay, a row without a request stays out, and a good row has the values of its 
 which records a batch consists of (`planner.py`), reading (`silver/changes/reading.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined, State
@@ -57,11 +58,17 @@ def request_of(requested: Requested, logged: Iterable[LoggedFile]) -> LoggedFile
     )
 
 
-def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> list[Part]:
+def parts_of(
+    files: Sequence[LoggedFile],
+    requested: Iterable[Requested] = (),
+    counted_among: Mapping[tuple[str, str], str | None] = MappingProxyType({}),
+) -> list[Part]:
     """The rows to read through each record. `files` are log records, by offset: data files, and retry requests for
     quarantined rows. A request whose data file is not in `files` belongs to a file that an earlier batch has read.
-    Leaves out a record through which nothing is read."""
+    Leaves out a record through which nothing is read. `counted_among`: by key and version, that of the files from which
+    the table is computed today."""
     whole = {(file.key, file.version): file for file in files if not file.retry}
+    today = {**counted_among, **{place: file.counted_among for place, file in whole.items()}}
     given: dict[int, list[Quarantined]] = {}
     rows: list[tuple[Quarantined, LoggedFile]] = []
     requests = [file for file in files if file.retry]
@@ -70,8 +77,12 @@ def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> lis
         place = held.key, held.version
         if request is None or (place not in whole and held.state is not State.RETRIED):
             continue
+        # Other globs, or a reload of one partition: the place is another row's now. The row was read with all others by
+        # the contract of that time, and is held once more.
+        if not held.counts_among(today.get(place)):
+            continue
         if held.row is None:
-            whole[place] = _of_names(request, whole[place].counted_among) if place in whole else request
+            whole[place] = _of_names(request, today.get(place))
             given[request.offset] = [held]
         else:
             rows.append((held, request))
@@ -80,16 +91,13 @@ def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> lis
     without: dict[int, set[int]] = {}
     for held, request in rows:
         assert held.row is not None, "those of whole files were handled above"
-        base = whole.get((held.key, held.version))
-        if base is not None:
-            # Other globs, or a reload of one partition: the place is another row's now. The row is read with all others
-            # by the contract of that time, and held once more.
-            if held.counted_among not in (None, base.counted_among):
-                continue
-            without.setdefault(base.offset, set()).add(held.row)
-        only.setdefault(request.offset, set()).add(held.row)
+        place = held.key, held.version
         given.setdefault(request.offset, []).append(held)
-        read.setdefault(request.offset, _of_names(request, held.counted_among))
+        if place in whole:
+            without.setdefault(whole[place].offset, set()).add(held.row)
+        if request.offset not in read or request.offset in only:
+            only.setdefault(request.offset, set()).add(held.row)
+            read[request.offset] = _of_names(request, today.get(place))
     return [
         Part(
             read[file.offset],

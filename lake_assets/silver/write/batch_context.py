@@ -4,7 +4,7 @@ Here: those, and values derived from them. Not here: reading the files (`batch_r
 (`silver/apply/apply_batch.py`, `current/upsert.py`, `append_only_tables.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
@@ -93,6 +93,11 @@ class BatchContext:
         batch = self.batch
         known = [file for file in self.logged if file.offset <= batch.upto]
         return made_of(known, self.target.mode, batch.upto)
+
+    @property
+    def counted_among(self) -> Mapping[tuple[str, str], str | None]:
+        """By key and version, the `LoggedFile.counted_among` of the files of `made_of`."""
+        return {(file.key, file.version): file.counted_among for file in self.made_of if not file.retry}
 
     @property
     def log_mark(self) -> LogMark | None:

@@ -79,24 +79,27 @@ class BatchQuarantine:
         }
         # A run that died after its publish leaves some of these to the next one.
         due = {one.held.id for one, request in self._requests() if request.offset <= batch.upto}
-        made_of = {(f.key, f.version): f.counted_among for f in self._context.made_of if not f.retry}
+        among = self._context.counted_among
+        again = {(held.key, held.version, held.row) for held in (*self.held, *self._failed_retries)}
         applied: list[Quarantined] = []
         superseded: list[Quarantined] = []
         for held in self._log.open(self._context.target.identifier):
+            place = held.key, held.version
             if held.version == IN_NO_FILE:
                 continue  # nothing shows whether a reload has what the message said: the user decides
-            if (held.key, held.version) not in made_of:
+            if place not in among:
                 # Entries above the batch's offset may be of a batch that another run is about to publish.
                 if held.log_offset <= batch.upto or not self._is_logged(held):
                     superseded.append(held)
             elif held.id in still:
-                pass
-            elif (held.key, held.version) in read:
-                # Another row is in its place if the table has other rows of the file now.
-                is_there = held.counted_among in (None, made_of[held.key, held.version])
-                (applied if is_there else superseded).append(held)
-            elif held.id in due:
-                applied.append(held)
+                continue
+            elif not held.counts_among(among[place]) and held.log_offset <= batch.upto:
+                superseded.append(
+                    held
+                )  # another row has its place: the batch that came to it has held this one again
+            elif held.id in due or place in read:
+                # An entry of an earlier release has another id than the same row has now.
+                (superseded if (*place, held.row) in again else applied).append(held)
         self._log.becomes(applied, State.RELEASED)
         self._log.becomes(superseded, State.SUPERSEDED)
 
@@ -121,9 +124,15 @@ def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> li
     target, store = context.target, context.store
     files = [part.file for part in reading.parts]
     # The known bad rows of a file with waiting rows were in another batch.
-    versions = {(f.key, f.version) for f in files if f.offset not in reading.cut.reopened}
-    known = sum(one.row is not None and (one.key, one.version) in versions for one in context.held())
-    if (limit := _exceeded(target.config.quarantine, seen.bad_rows - known, seen.rows)) is not None:
+    versions = {(f.key, f.version): f.counted_among for f in files if f.offset not in reading.cut.reopened}
+    known = {
+        (*place, one.row)
+        for one in context.held()
+        if one.row is not None
+        and (place := (one.key, one.version)) in versions
+        and one.counts_among(versions[place])
+    }
+    if (limit := _exceeded(target.config.quarantine, seen.bad_rows - len(known), seen.rows)) is not None:
         named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
         stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
     held: list[Quarantined] = []

@@ -109,7 +109,9 @@ class BatchReader:
         return self._reading(found, cut) if found else None
 
     def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
-        return parts_of(files, self.quarantine.requested() if any(file.retry for file in files) else ())
+        if not any(file.retry for file in files):
+            return parts_of(files)
+        return parts_of(files, self.quarantine.requested(), self.context.counted_among)
 
     def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Quarantined]]:
         found: list[Part] = []

@@ -98,10 +98,15 @@ def _rows_before(context: BatchContext, file: LoggedFile) -> int | None:
     if former is None or former.rows is None or context.position.cut is not None:
         return None  # at a consistent cut, some of its rows may wait
     place = (former.key, former.version)
-    return former.rows - sum(
-        one.row is not None and (one.key, one.version) == place and one.state is not State.RELEASED
+    bad = {
+        one.row
         for one in context.held()
-    )
+        if one.row is not None
+        and (one.key, one.version) == place
+        and one.state is not State.RELEASED
+        and one.counts_among(former.counted_among)
+    }
+    return former.rows - len(bad)
 
 
 def _not_in_table(context: BatchContext, rows: DataFrame) -> DataFrame:

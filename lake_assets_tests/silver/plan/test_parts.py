@@ -73,29 +73,61 @@ def test_a_whole_file() -> None:
     assert read([CONTENT, FIRST, SECOND], asked(2, 9), asked(None, 5, State.RELEASED)) == expected
 
 
+BOTH, ONE = "items_a\nitems_b", "items_b"
+PLACE = ("a.csv", "1")
+
+
+def in_transactions(*names: str) -> tuple[LoggedFile, LoggedFile]:
+    """The content of a transaction file with rows of these names, and a request for rows of it."""
+    found = (replace(file, format="transactions", partitions=names) for file in (CONTENT, FIRST))
+    content, request = found
+    return content, request
+
+
+def among(names: str | None, row: int | None = 2) -> Requested:
+    """A requested row whose place counts among the rows of these names."""
+    one = asked(row, 5)
+    return Requested(replace(one.held, counted_among=names), one.at)
+
+
 def test_places_in_a_transaction_file_of_which_the_table_has_other_rows_now() -> None:
     """After a reload of one partition, or with other globs, the place is another row's."""
-    content, request = (
-        replace(file, format="transactions", partitions=("items_a", "items_b")) for file in (CONTENT, FIRST)
-    )
+    content, request = in_transactions("items_a", "items_b")
     less = replace(content, partitions=("items_b",), rows=None)
-    of_both, of_one = (
-        Requested(replace(held, counted_among=names), at)
-        for held, at in [(asked(2, 5).held, asked(2, 5).at)]
-        for names in ("items_a\nitems_b", "items_b")
+    assert read([content, request], among(BOTH)) == [(1, None, {2}, 9), (5, {2}, set(), 1)]
+    assert read([less, request], among(BOTH)) == [(1, None, set(), 0)]
+    assert read([content, request], among(ONE)) == [(1, None, set(), 10)]
+    part = parts_of([less, request], [among(ONE)])[-1]
+    assert (part.only, part.file.offset, part.file.names) == (frozenset({2}), 5, frozenset({"items_b"}))
+    assert read([less, request], among(None)) == [(1, None, {2}, -1), (5, {2}, set(), 1)], (
+        "of an earlier release"
     )
-    assert read([content, request], of_both) == [(1, None, {2}, 9), (5, {2}, set(), 1)]
-    assert read([less, request], of_both) == [(1, None, set(), 0)]
-    assert read([content, request], of_one) == [(1, None, set(), 10)]
-    for files in ([less, request], [request]):
-        part = parts_of(files, [of_one])[-1]
-        assert (part.only, part.file.offset, part.file.names) == (frozenset({2}), 5, frozenset({"items_b"}))
-    known = Requested(replace(of_both.held, counted_among=None), of_both.at)
-    assert read([less, request], known) == [(1, None, {2}, -1), (5, {2}, set(), 1)], "of an earlier release"
+
+
+def test_requests_of_different_names_for_a_file_of_an_earlier_batch() -> None:
+    """A run that was killed before it superseded the former entries leaves both open."""
+    _, request = in_transactions("items_a", "items_b")
+    for today, names in ((BOTH, {"items_a", "items_b"}), (ONE, {"items_b"})):
+        former = among(ONE if today == BOTH else BOTH, row=1)
+        (part,) = parts_of([request], [former, among(today)], {PLACE: today})
+        assert (part.only, part.file.names) == (frozenset({2}), frozenset(names))
+        assert part.requested == (among(today).held,)
+        assert parts_of([request], [former], {PLACE: today}) == []
 
 
 def test_a_whole_transaction_file_with_other_globs() -> None:
-    content = replace(CONTENT, format="transactions", partitions=("items", "items_b"))
-    request = replace(FIRST, format="transactions")
-    (part,) = parts_of([content, request], [asked(None, 5)])
-    assert (part.file.offset, part.file.names, part.file.rows) == (5, frozenset({"items", "items_b"}), None)
+    content, request = in_transactions("items", "items_b")
+    request = replace(request, partitions=())
+    for files in ([content, request], [request]):
+        (part,) = parts_of(files, [asked(None, 5)], {PLACE: "items\nitems_b"})
+        assert (part.file.offset, part.file.names, part.file.rows) == (
+            5,
+            frozenset({"items", "items_b"}),
+            None,
+        )
+
+
+def test_a_whole_file_and_a_row_of_it_by_one_request() -> None:
+    """The file is read whole: the row is one of its rows."""
+    (part,) = parts_of([FIRST], [asked(None, 5), asked(2, 5)])
+    assert (part.file.offset, part.only) == (5, None)
