@@ -194,12 +194,13 @@ def dms(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dms]:
 
 @pytest.fixture(scope="session")
 def new_bucket(s3: S3Config) -> Callable[[], Any]:
-    """Makes empty boto3 buckets."""
+    """Makes empty boto3 buckets. Spark keeps the access to a bucket by its name, and on one Spark Connect server two
+    workers use it, each with a server of S3 of its own."""
     buckets = resource("s3", s3.endpoint)
-    numbers = count()
+    numbers, worker = count(), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
 
     def create() -> Any:
-        bucket = buckets.Bucket(f"bucket-{next(numbers)}")
+        bucket = buckets.Bucket(f"bucket-{worker}-{next(numbers)}")
         bucket.create()
         return bucket
 
