@@ -59,7 +59,8 @@ def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFra
 
 def shallow(frame: DataFrame, view: str) -> DataFrame:
     """The same rows, not computed yet, as a temporary view: Spark Connect's client may nest a message a hundred times,
-    which is fifty steps of a plan. Only a checkpoint reports what is observed in the view."""
+    which is fifty steps of a plan. Only a checkpoint reports what is observed in the view, and only if something is
+    observed outside of it, too."""
     if not is_remote():
         return frame
     frame.createOrReplaceTempView(view)

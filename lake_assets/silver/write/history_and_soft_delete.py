@@ -83,11 +83,13 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
         context.stage("replay")
         with context.watch.stage("replay"):
             again = members_again(reader, reading)
-            everything = shallow(_own_timeline(context, again, begun), "changes_read_again")
+            everything = _own_timeline(context, again, begun)
             if context.target.may_be_partial:
                 everything = again.checkpointed(everything)
                 few, recomputed = _with_keys_of_moved_values(context, everything, affected)
                 keys, followed = recomputed, recomputed - keys
+            else:
+                everything = shallow(everything, "changes_read_again")
             affecting = everything.join(few, on=few.columns, how="left_semi")
             before = versions.held(since, until=since, only=few)
             rows = versions.after(before, affecting, again.observations, end=since)
