@@ -212,7 +212,7 @@ def main() -> None:
         low, high = (quantiles(clock, n=10)[place] for place in (0, 8))
         print(f"{step}: {len(measured)} measured, {low:.3f} to {high:.3f} s")
     # Measured: rounds of 1.86 s, p50 1.9 s from the landing (docs/performance.md, five tables of a million rows).
-    known = Scenario(5, 200, skew=0, interval=1, cores=1, threads=6, request_ms=0)
+    known = Scenario(5, 200, skew=0, interval=1, cores=2, threads=6, request_ms=0)
     done = simulate(known, costs)
     print(
         f"five tables on two cores: rounds of {done.round_seconds:.2f} s, p50 {done.p50:.2f}, p99 {done.p99:.2f} s"
