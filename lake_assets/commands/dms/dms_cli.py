@@ -4,6 +4,7 @@ Here: the command line, reading and writing files. Not here: the documents (`onb
 """
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ def plan(
 ) -> None:
     """Print the endpoint, table mappings and task settings that lake.yaml expects."""
     from lake_assets.config.config_file import load_lake
+    from lake_assets.onboarding.endpoint_plan.dms_plan import identifier
     from lake_assets.onboarding.endpoint_plan.dms_plan import plan as planned
 
     name, config = _source(load_lake(context.obj), source)
@@ -47,10 +49,10 @@ def plan(
         return
     _write(found, output)
     typer.echo(
-        f"aws dms create-endpoint --cli-input-json file://{output}/endpoint.json\n"
-        f"aws dms create-replication-task --replication-task-identifier {name.replace('_', '-')} "
-        f"--migration-type full-load-and-cdc --table-mappings file://{output}/table-mappings.json "
-        f"--replication-task-settings file://{output}/task-settings.json "
+        f"aws dms create-endpoint --cli-input-json {_shell(output, 'endpoint')}\n"
+        f"aws dms create-replication-task --replication-task-identifier {identifier(name)} "
+        f"--migration-type full-load-and-cdc --table-mappings {_shell(output, 'table-mappings')} "
+        f"--replication-task-settings {_shell(output, 'task-settings')} "
         "--source-endpoint-arn … --target-endpoint-arn … --replication-instance-arn …"
     )
 
@@ -70,7 +72,7 @@ def diff(
 ) -> None:
     """Name each setting of DMS that differs from lake.yaml; exit with 1 if one does."""
     from lake_assets.config.config_file import load_lake
-    from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
+    from lake_assets.onboarding.endpoint_plan.setting_differences import differences, remarks, target_of
 
     lake = load_lake(context.obj)
     name, config = _source(lake, source)
@@ -78,6 +80,8 @@ def diff(
     target = target_of(name, config, documents)
     tasks = documents.tasks_of(target)
     found = differences(config, target, documents)
+    for remark in remarks(target, documents):
+        err.print(f"note: {remark}", highlight=False)
     for sentence in found:
         out.print(sentence, highlight=False, soft_wrap=True)
     if not tasks:
@@ -88,6 +92,10 @@ def diff(
         raise typer.Exit(1)
     what = f" and {', '.join(task.name for task in tasks)}" if tasks else ""
     out.print(f"{target.name}{what}: as lake.yaml expects", highlight=False, soft_wrap=True)
+
+
+def _shell(folder: Path, name: str) -> str:
+    return shlex.quote(f"file://{folder}/{name}.json")
 
 
 def _source(lake: "LakeConfig", name: str | None) -> "tuple[str, SourceConfig]":
@@ -110,7 +118,8 @@ def _documents(lake: "LakeConfig", name: str, source: "SourceConfig", files: lis
 
     if files:
         return documents_of(files)
-    if source.dms_task is None:
+    tasks = {task.arn: task for table in source.tables if (task := source.task(table)) is not None}
+    if not tasks:
         raise LakeError(
             f"{name} has no dms_task: set it to the ARN of its task, or name files with what `aws dms "
             "describe-endpoints` and `describe-replication-tasks` print."
@@ -118,7 +127,17 @@ def _documents(lake: "LakeConfig", name: str, source: "SourceConfig", files: lis
     from lake_assets.storage.aws_client import Aws
     from lake_assets.storage.dms_tasks import descriptions
 
-    return read_documents(descriptions(source.dms_task, Aws(lake.secrets)))
+    aws, texts = Aws(lake.secrets), dict[str, str]()
+    for arn, task in tasks.items():
+        texts |= {f"{call} of {arn}": text for call, text in descriptions(task, aws).items()}
+    return _of_one_target(read_documents(texts))
+
+
+def _of_one_target(documents: "Documents") -> "Documents":
+    """The documents, with each endpoint once: several tasks may write to one."""
+    documents.endpoints = [*{endpoint.arn: endpoint for endpoint in documents.endpoints}.values()]
+    documents.sources = [*{source.arn: source for source in documents.sources}.values()]
+    return documents
 
 
 def _write(plan: "Plan", folder: Path) -> None:

@@ -31,6 +31,15 @@ def location(endpoint: Endpoint) -> str:
     return f"s3://{bucket}/{folder}" if folder else f"s3://{bucket}"
 
 
+def batch_interval(endpoint: Endpoint) -> int:
+    """CdcMaxBatchInterval in seconds, by default DMS's. Raises DocumentError."""
+    given = _merged(endpoint)[0].get("CdcMaxBatchInterval", 60)
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise DocumentError(f"the endpoint {endpoint.name}: CdcMaxBatchInterval is {given!r}.") from None
+
+
 def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     """The settings of `dms:` by their names in lake.yaml, and notes about undecided ones. Raises DocumentError for an
     invalid value."""
@@ -45,14 +54,14 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
             raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
         if value is not None:
             found[our_name(name)] = value
-    if flag(settings.get("UseCsvNoSupValue", False)):
+    if _switch(endpoint, settings, "UseCsvNoSupValue"):
         if (marker := settings.get("CsvNoSupValue")) is not None:
             found["csv_no_sup_value"] = str(marker)
         else:
             notes.append(
                 "UseCsvNoSupValue is on without CsvNoSupValue: set csv_no_sup_value to what a file has"
             )
-    if flag(settings.get("AddTrailingPaddingCharacter", False)):
+    if _switch(endpoint, settings, "AddTrailingPaddingCharacter"):
         notes.append(
             "AddTrailingPaddingCharacter is on: strings come with the padding of their source columns"
         )
@@ -66,6 +75,13 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
             "an endpoint does not state the zone of its commit times: set timestamp_zone unless it is UTC"
         )
     return found, notes
+
+
+def _switch(endpoint: Endpoint, settings: Mapping[str, Any], name: str) -> bool:
+    try:
+        return flag(settings.get(name) or False)
+    except ValueError as error:
+        raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
 
 
 def _merged(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:

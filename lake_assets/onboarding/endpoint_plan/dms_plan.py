@@ -4,8 +4,10 @@ Here: each setting by its name in the API. Not here: writing files (`commands/dm
 AWS has (`differences.py`).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any
 
@@ -51,6 +53,12 @@ def plan(name: str, source: SourceConfig) -> Plan:
     )
 
 
+def identifier(name: str) -> str:
+    """A source's name as DMS takes it: letters, digits and single hyphens, beginning with a letter."""
+    plain = re.sub("[-_]+", "-", name).strip("-")
+    return plain if plain[:1].isalpha() else f"dms-{plain}".rstrip("-")
+
+
 def written_by(source: SourceConfig, table: str) -> DmsSettings:
     """The settings with which DMS writes the changes of a table (`schema.table`)."""
     return source.dms if source.stream is not None else source.settings(table)
@@ -66,8 +74,7 @@ def settings_of(dms: DmsSettings, *, to_stream: bool) -> list[str]:
 
 
 def _endpoint(name: str, source: SourceConfig) -> Json:
-    identifier = name.replace("_", "-").strip("-")
-    found: Json = {"EndpointIdentifier": identifier, "EndpointType": "target"}
+    found: Json = {"EndpointIdentifier": identifier(name), "EndpointType": "target"}
     if (stream := source.stream) is None:
         return found | {"EngineName": "s3", "S3Settings": {**_bucket(source), **_written(source.dms)}}
     settings = {api: getattr(source.dms, our_name(api)) for api in settings_of(source.dms, to_stream=True)}
@@ -93,7 +100,7 @@ def _bucket(source: SourceConfig) -> Json:
     bucket, _, folder = source.location.removeprefix("s3://").strip("/").partition("/")
     found = {"BucketName": bucket} | ({"BucketFolder": folder} if folder else {})
     if source.consistent_cut is not None:
-        found["CdcMaxBatchInterval"] = int(source.consistent_cut.interval.total_seconds())  # type: ignore[assignment]
+        found["CdcMaxBatchInterval"] = max(1, int(source.consistent_cut.interval.total_seconds()))  # type: ignore[assignment]
     return found
 
 
@@ -115,11 +122,14 @@ def _written(dms: DmsSettings) -> Json:
 
 def _task(source: SourceConfig) -> Json:
     dms = source.dms
-    target: Json = {"SupportLobs": dms.lob_mode not in (None, "none")}
-    if dms.lob_mode == "full":
+    # DMS has no LOB settings of a table for such targets: the largest limit is the task's.
+    written = [written_by(source, text) for text in source.tables]
+    limits = [each.lob_max_size for each in written if each.lob_mode == "limited"]
+    target: Json = {"SupportLobs": any(each.lob_mode not in (None, "none") for each in written)}
+    if any(each.lob_mode == "full" for each in written):
         target |= {"FullLobMode": True, "LimitedSizeLobMode": False}
-    elif dms.lob_mode == "limited":
-        target |= {"FullLobMode": False, "LimitedSizeLobMode": True, "LobMaxSize": dms.lob_max_size}
+    elif limits:
+        target |= {"FullLobMode": False, "LimitedSizeLobMode": True, "LobMaxSize": max(limits)}
     found: Json = {"TargetMetadata": target | {"BatchApplyEnabled": dms.batch_apply_enabled}}
     if source.stream is not None:
         images = dms.before_image_settings
@@ -144,13 +154,15 @@ def _rules(source: SourceConfig) -> Iterator[Json]:
 
 def _selections(source: SourceConfig) -> Iterator[Json]:
     for text in source.tables:
+        own, globs = TableName.parse(text), source.tables[text].folders
         for where in _locators(source, text):
             yield {"rule-type": "selection", "object-locator": where, "rule-action": "include"}
+        if any(fnmatchcase(own.table, glob) for glob in globs):
+            root = {"schema-name": escaped(own.schema), "table-name": escaped(own.table)}
+            yield {"rule-type": "selection", "object-locator": root, "rule-action": "exclude"}
 
 
 def _transformations(source: SourceConfig) -> Iterator[Json]:
-    if source.stream is not None:
-        return
     for where, column in _by_table(source, ("change_sequence_column",)):
         if column["change_sequence_column"] is not None:
             yield {
@@ -162,6 +174,8 @@ def _transformations(source: SourceConfig) -> Iterator[Json]:
                 "expression": CHANGE_SEQUENCE,
                 "data-type": {"type": "string", "length": 35},
             }
+    if source.stream is not None:
+        return
     for where, images in _by_table(source, ("before_image_prefix", "before_image_columns")):
         if images["before_image_prefix"] is not None:
             yield {
@@ -175,14 +189,6 @@ def _transformations(source: SourceConfig) -> Iterator[Json]:
                     "column-filter": images["before_image_columns"].replace("_", "-"),
                 },
             }
-    for text in source.tables:
-        dms = written_by(source, text)
-        own = dms.lob_mode, dms.lob_max_size
-        # Only limited LOB mode has a size, and full LOB mode is none of an S3 target.
-        if own != (source.dms.lob_mode, source.dms.lob_max_size) and dms.lob_mode == "limited":
-            lobs = {"mode": dms.lob_mode, "bulk-max-size": dms.lob_max_size}
-            for where in _locators(source, text):
-                yield {"rule-type": "table-settings", "object-locator": where, "lob-settings": lobs}
 
 
 def _by_table(source: SourceConfig, names: Sequence[str]) -> list[tuple[Json, Json]]:
@@ -200,15 +206,26 @@ def _locators(source: SourceConfig, text: str) -> list[Json]:
     """Where a table's changes come from. Of a partitioned table, from the partitions only: a load of the table itself
     has all of their rows."""
     name = TableName.parse(text)
-    patterns = [glob.translate(_LIKE) for glob in source.tables[text].folders] or [escaped(name.table)]
+    patterns = [_like(text, glob) for glob in source.tables[text].folders] or [escaped(name.table)]
     return [{"schema-name": escaped(name.schema), "table-name": pattern} for pattern in patterns]
+
+
+def _like(table: str, glob: str) -> str:
+    """The pattern of a selection rule. Raises LakeError for a class that such a pattern does not have."""
+    parts = re.split(r"(\[[^\]]*\])", glob)
+    if wrong := [part for part in parts if part.startswith("[") and not re.fullmatch(r"\[[\w-]+\]", part)]:
+        raise LakeError(
+            f"{table}: folders has {wrong[0]}, which no selection rule of DMS can say: name the letters."
+        )
+    return "".join(part if part.startswith("[") else part.translate(_LIKE) for part in parts)
 
 
 def _notes(source: SourceConfig) -> Iterator[str]:
     if source.stream is None:
         yield "add the role with which DMS writes to the bucket: S3Settings.ServiceAccessRoleArn"
     elif source.stream.kinesis is not None:
-        yield f"replace {_ACCOUNT} in StreamArn, and add KinesisSettings.ServiceAccessRoleArn"
+        yield f"replace {_ACCOUNT}, and REGION if it is there, in StreamArn"
+        yield "add the role with which DMS writes to the stream: KinesisSettings.ServiceAccessRoleArn"
     elif source.stream.kafka is not None and source.stream.kafka.client:
         yield "add the credentials with which DMS writes to the topic to KafkaSettings"
     if source.dms.lob_mode == "limited":
@@ -219,7 +236,7 @@ def _notes(source: SourceConfig) -> Iterator[str]:
             yield f"{text} has a source_filter: add it to its selection rule as filters"
         added = [name for name in dms.added_columns if name != dms.change_sequence_column]
         if added and source.stream is None:
-            yield f"{text} has the added columns {', '.join(added)}: add a rule for each, in this order"
+            yield f"{text} has the added columns {', '.join(added)}: add a rule for each, in the order of lake.yaml"
         if other := sorted(_of_other_endpoint(source.dms, dms)):
             yield f"{text} has {', '.join(other)} of its own: that needs an endpoint of its own"
 

@@ -6,15 +6,15 @@ to (`dms_plan.py`).
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lake_assets.config import UNDECIDED, DmsSettings, SourceConfig
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
 from lake_assets.onboarding.endpoint_import.lake_section import draft_of
-from lake_assets.onboarding.endpoint_import.s3_settings import location, our_name
-from lake_assets.onboarding.endpoint_import.table_mappings import TableDraft
+from lake_assets.onboarding.endpoint_import.s3_settings import batch_interval, location, our_name
+from lake_assets.onboarding.endpoint_import.table_mappings import Rule, TableDraft
 from lake_assets.onboarding.endpoint_plan.dms_plan import settings_of, written_by
 from lake_assets.storage.reflection.reflect import SourceTable, listing
 from lake_assets.table_name import TableName
@@ -72,33 +72,67 @@ def differences(source: SourceConfig, endpoint: Endpoint, documents: Documents) 
     return sentences
 
 
+def remarks(endpoint: Endpoint, documents: Documents) -> list[str]:
+    """What the documents leave open, or what lake.yaml has no setting for. Raises DocumentError."""
+    found = draft_of(endpoint, documents)
+    notes = [*found.notes, *(f"{table.name}: {note}" for table in found.tables for note in table.notes)]
+    return [*dict.fromkeys(notes)]
+
+
 def _of_endpoint(source: SourceConfig, endpoint: Endpoint, described: Mapping[str, Any]) -> Iterator[str]:
     if (expected := _expected_place(source)) != (place := _place(endpoint)):
         yield f"lake.yaml expects {expected}, and the endpoint {endpoint.name} writes to {place}"
+    if source.consistent_cut is not None and source.stream is None:
+        interval, has = int(source.consistent_cut.interval.total_seconds()), batch_interval(endpoint)
+        if has > interval:
+            yield f"consistent_cut.interval is {interval} s in lake.yaml, and CdcMaxBatchInterval {has} at the endpoint"
     to_stream = source.stream is not None
-    names = [our_name(name) for name in settings_of(source.dms, to_stream=to_stream)]
-    if not to_stream and source.dms.data_format == "csv":
-        names.append("csv_no_sup_value")
-    for name in names:
-        wanted, has = getattr(source.dms, name), described.get(name, getattr(_DEFAULTS, name))
-        if wanted != has:
-            yield f"{name} is {_text(wanted)} in lake.yaml, and {_text(has)} at the endpoint {endpoint.name}"
+    tables: dict[tuple[str, str, str], list[str]] = {}
+    for table in source.tables:
+        dms = written_by(source, table)
+        names = [our_name(name) for name in settings_of(dms, to_stream=to_stream)]
+        if not to_stream and dms.data_format == "csv":
+            names.append("csv_no_sup_value")
+        for name in names:
+            wanted, has = getattr(dms, name), described.get(name, getattr(_DEFAULTS, name))
+            if wanted != has:
+                tables.setdefault((name, _text(wanted), _text(has)), []).append(table)
+    for (name, expected, found), own in tables.items():
+        which = "" if len(own) == len(source.tables) else f" of {listing(own)}"
+        yield f"{name}{which} is {expected} in lake.yaml, and {found} at the endpoint {endpoint.name}"
 
 
 def _drafts(
     source: SourceConfig, endpoint: Endpoint, documents: Documents, exact: Mapping[str, TableDraft]
 ) -> dict[str, TableDraft]:
     """By table of lake.yaml, what the mapping gives it; without the tables that the mapping does not select."""
-    known = {text: _as_logged(TableName.parse(text), table.folders) for text, table in source.tables.items()}
-    tables = [SourceTable(name.schema, name.table, (), ()) for name in known.values()]
-    selected = {
-        TableName(draft.found.schema, draft.found.name): draft
-        for draft in draft_of(endpoint, documents, tables).tables
-        if draft.found is not None
+    arriving = {
+        text: _as_logged(TableName.parse(text), table.folders) for text, table in source.tables.items()
     }
-    # A table that a rule names may arrive under another name, which the pattern of a selection does not match.
-    found = {text: exact.get(text) or selected.get(name) for text, name in known.items()}
+    rules = [rule for task in documents.tasks_of(endpoint) for rule in task.rules]
+    origins = {name: _origins(name, rules) for name in arriving.values()}
+    tables = [SourceTable(name.schema, name.table, (), ()) for names in origins.values() for name in names]
+    selected = {
+        TableName(draft.schema, draft.table): draft for draft in draft_of(endpoint, documents, tables).tables
+    }
+    owned = {text: draft for name, draft in exact.items() for text in source.tables_of(TableName.parse(name))}
+    found = {text: owned.get(text) or selected.get(name) for text, name in arriving.items()}
     return {text: draft for text, draft in found.items() if draft is not None}
+
+
+def _origins(name: TableName, rules: Sequence[Rule]) -> set[TableName]:
+    """Names that a table which arrives under this one may have at the source, as far as the rules rename tables."""
+    schemas, tables = ({part, part.upper(), part.lower()} for part in name)
+    for rule in rules:
+        where, value = rule.get("object-locator"), str(rule.get("value") or "")
+        if rule.get("rule-target") == "schema" and isinstance(where, dict):
+            schemas.add(str(where.get("schema-name") or name.schema))
+        if value and rule.get("rule-target") in ("schema", "table"):
+            for parts in (schemas, tables):
+                parts |= {part.removeprefix(value) for part in parts} | {
+                    part.removesuffix(value) for part in parts
+                }
+    return {TableName(schema, table) for schema in schemas for table in tables if schema and table}
 
 
 def _as_logged(name: TableName, globs: tuple[str, ...]) -> TableName:
@@ -126,19 +160,24 @@ def _of_table(
     wanted: DmsSettings, described: Mapping[str, Any], source: SourceConfig
 ) -> Iterator[tuple[str, Any, Any]]:
     """The settings that differ, each with its value in lake.yaml and by the task."""
-    names = [name for name in _OF_TASK if source.stream is None or name == "batch_apply_enabled"]
-    if wanted.before_image_prefix is not None and not wanted.add_column_name:
+    of_stream = ("batch_apply_enabled", "change_sequence_column")
+    names = [name for name in _OF_TASK if source.stream is None or name in of_stream]
+    if wanted.before_image_prefix is not None and wanted.data_format == "csv" and not wanted.add_column_name:
         names.append("before_image_columns")
     if source.stream is None:
         names.append("added_columns")
-    # None: lake.yaml says that the source has no LOB. Documents without the task's settings do not say.
-    if wanted.lob_mode is not None and "lob_mode" in described:
-        names += ["lob_mode", *(["lob_max_size"] if wanted.lob_mode == "limited" else [])]
+    # None or none: without a LOB, no mode matters. Documents without the task's settings do not say.
+    if wanted.lob_mode not in (None, "none") and "lob_mode" in described:
+        names += ["lob_mode"]
     for name in names:
         has = described.get(name, getattr(_DEFAULTS, name))
         own = getattr(wanted, name)
         if (list(own) if name == "added_columns" else own) != (list(has) if name == "added_columns" else has):
             yield name, own, has
+    if wanted.lob_mode == "limited" and described.get("lob_mode") == "limited":
+        size = described.get("lob_max_size", _DEFAULTS.lob_max_size)
+        if size < wanted.lob_max_size:
+            yield "lob_max_size", wanted.lob_max_size, size
     if source.stream is not None:
         images = type(wanted.before_image_settings).model_validate(described.get("before_image_settings", {}))
         if images != wanted.before_image_settings:

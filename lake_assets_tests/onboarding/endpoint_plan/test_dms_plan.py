@@ -97,11 +97,12 @@ def test_each_setting_that_matters_is_compared(seed: int) -> None:
         "date_partition_enabled": True,
         "lob_mode": "limited",
     }
-    settings |= {"before_image_prefix": "BI_", "add_column_name": False}
+    settings |= {"before_image_prefix": "BI_", "add_column_name": False, "lob_max_size": 32}
     documents = plan("shop", unchecked(settings))
     for name in settings.keys() - {"parquet_timestamp_in_millisecond"}:
         others = random_settings(rng)
-        while others[name] == settings[name] or (name == "lob_mode" and others[name] is None):
+        # Without LOBs, no mode matters.
+        while others[name] == settings[name] or (name == "lob_mode" and others[name] != "full"):
             others = random_settings(rng)
         (first, *more) = found(unchecked(settings | {name: others[name]}), documents)
         assert [first.split()[0], *(sentence.split()[0] for sentence in more)].count(name) == 1, first
@@ -185,11 +186,126 @@ def test_what_lake_yaml_does_not_say() -> None:
     assert notes == (
         "add the role with which DMS writes to the bucket: S3Settings.ServiceAccessRoleArn",
         "limited LOB mode cuts longer values: compare LobMaxSize with the longest value at the source",
-        "public.items has the added columns region: add a rule for each, in this order",
+        "public.items has the added columns region: add a rule for each, in the order of lake.yaml",
         "public.items has csv_delimiter of its own: that needs an endpoint of its own",
     )
     with pytest.raises(LakeError, match=r"/data is a folder, and DMS writes to a bucket"):
         plan("shop", source(location="/data"))
+
+
+def test_a_stream_that_is_ordered_by_the_change_sequence() -> None:
+    oracle = KINESIS | {"engine": "oracle"}
+    config = source(STREAMED | {"change_sequence_column": "seq"}, stream=oracle)
+    planned = plan("shop", config)
+    assert [rule["value"] for rule in planned.mappings["rules"] if "expression" in rule] == ["seq"]
+    assert found(config, planned) == []
+    planned.mappings["rules"] = [rule for rule in planned.mappings["rules"] if "expression" not in rule]
+    assert found(config, planned) == [
+        'change_sequence_column of all tables is "seq" in lake.yaml, and not set by the task'
+    ]
+
+
+def test_settings_that_one_table_has_and_the_endpoint_has_not() -> None:
+    own = TABLE | {"dms": {"csv_delimiter": ";"}}
+    config = source(tables=TABLES | {"public.items": own})
+    assert found(config, plan("shop", config)) == [
+        'csv_delimiter of public.items is ";" in lake.yaml, and "," at the endpoint shop'
+    ]
+
+
+def test_an_endpoint_that_holds_changes_for_longer_than_a_cut_waits() -> None:
+    config = source(consistent_cut={"interval": "20s"})
+    planned = plan("shop", config)
+    assert planned.endpoint["S3Settings"]["CdcMaxBatchInterval"] == 20
+    assert found(config, planned) == []
+    planned.endpoint["S3Settings"]["CdcMaxBatchInterval"] = 30
+    assert found(config, planned) == [
+        "consistent_cut.interval is 20 s in lake.yaml, and CdcMaxBatchInterval 30 at the endpoint"
+    ]
+    del planned.endpoint["S3Settings"]["CdcMaxBatchInterval"]
+    assert "CdcMaxBatchInterval 60" in found(config, planned)[0], "DMS's default"
+
+
+def mapped(schema: str, table: str, *renaming: dict[str, Any]) -> Plan:
+    """A plan whose mapping selects this pattern, and renames what it selects."""
+    planned = plan("shop", source(tables={"public.items": TABLE}))
+    where = {"schema-name": schema, "table-name": table}
+    kept = [rule for rule in planned.mappings["rules"] if rule["rule-type"] != "selection"]
+    rules = [{"rule-type": "selection", "rule-action": "include"}]
+    rules += [{"rule-type": "transformation"} | rule for rule in renaming]
+    planned.mappings["rules"] = [rule | {"object-locator": where} for rule in rules] + kept
+    return planned
+
+
+LOWER = [{"rule-target": target, "rule-action": "convert-lowercase"} for target in ("schema", "table")]
+TO_DWH = {"rule-target": "schema", "rule-action": "rename", "value": "dwh"}
+OLD = {"rule-target": "table", "rule-action": "add-prefix", "value": "old_"}
+
+
+@pytest.mark.parametrize(
+    ("table", "planned"),
+    [
+        ("public.items", mapped("PUBLIC", "%", *LOWER)),
+        ("dwh.items", mapped("public", "%", TO_DWH)),
+        ("public.old_items", mapped("public", "%", OLD)),
+        ("dwh.old_items", mapped("public", "items", TO_DWH, OLD)),
+    ],
+)
+def test_tables_that_the_mapping_renames(table: str, planned: Plan) -> None:
+    assert found(source(tables={table: TABLE}), planned) == []
+    wrong = "public.items" if table != "public.items" else "PUBLIC.items"
+    missing = found(source(tables={wrong: TABLE | {"name": "items"}}), planned)
+    assert f"the mapping does not select {wrong}" in missing
+
+
+def test_a_source_that_ignores_case() -> None:
+    planned = plan("shop", source(tables={"HR.EMPLOYEES": TABLE | {"name": "employees"}}))
+    assert found(source(tables={"hr.employees": TABLE}, ignore_case=True), planned) == []
+    assert "the mapping does not select hr.employees" in found(
+        source(tables={"hr.employees": TABLE}), planned
+    )
+
+
+def test_globs_as_patterns() -> None:
+    def selected(*globs: str) -> list[tuple[str, str]]:
+        config = source(tables={"public.sales": TABLE | {"folders": list(globs)}})
+        rules = plan("shop", config).mappings["rules"]
+        return [
+            (rule["rule-action"], rule["object-locator"]["table-name"])
+            for rule in rules
+            if rule["rule-type"] == "selection"
+        ]
+
+    assert selected("sales_*") == [("include", "sales[_]%")]
+    assert selected("sales*", "old[ab]?") == [
+        ("include", "sales%"),
+        ("include", "old[ab]_"),
+        ("exclude", "sales"),
+    ], "a load of the table itself has the partitions' rows once more"
+    for wrong in ("sales[!a]*", "s[?]x*"):
+        with pytest.raises(
+            LakeError, match=r"public\.sales: folders has \[.*, which no selection rule of DMS can say"
+        ):
+            selected(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("shop", "shop"), ("a__b", "a-b"), ("_1", "dms-1"), ("_", "dms"), ("shop_", "shop")],
+)
+def test_identifiers(name: str, expected: str) -> None:
+    assert plan(name, source()).endpoint["EndpointIdentifier"] == expected
+
+
+def test_switches_that_are_none() -> None:
+    planned = plan("shop", source())
+    planned.endpoint["S3Settings"] |= {"UseCsvNoSupValue": None, "AddTrailingPaddingCharacter": None}
+    assert found(source(), planned) == []
+    planned.endpoint["S3Settings"]["UseCsvNoSupValue"] = "maybe"
+    with pytest.raises(
+        DocumentError, match="the endpoint shop: UseCsvNoSupValue is 'maybe', expected true or false"
+    ):
+        found(source(), planned)
 
 
 def test_which_target_is_the_sources() -> None:
@@ -264,11 +380,19 @@ def test_what_dms_itself_says(lake_yaml: Path, s3: S3Config) -> None:
     lake["sources"]["shop"]["dms_task"] = {"arn": task, "endpoint": s3.endpoint, **keys}
     lake_yaml.write_text(yaml.safe_dump(lake), encoding="utf-8")
     try:
-        assert run(lake_yaml, "diff") == (0, "shop and shop: as lake.yaml expects\n", "")
+        code, printed, said = run(lake_yaml, "diff")
+        assert (code, printed) == (0, "shop and shop: as lake.yaml expects\n")
+        assert "note: an endpoint does not state the zone" in said
         lake["sources"]["shop"]["dms"] |= {"csv_null_value": ""}
         lake_yaml.write_text(yaml.safe_dump(lake), encoding="utf-8")
         sentence = 'csv_null_value is "" in lake.yaml, and "NULL" at the endpoint shop\n'
-        assert run(lake_yaml, "diff") == (1, sentence, "")
+        assert run(lake_yaml, "diff")[:2] == (1, sentence)
+        # The task of each table, once.
+        one = lake["sources"]["shop"].pop("dms_task")
+        lake["sources"]["shop"]["tables"] = {n: t | {"dms_task": one} for n, t in TABLES.items()}
+        lake_yaml.write_text(yaml.safe_dump(lake), encoding="utf-8")
+        assert run(lake_yaml, "diff")[:2] == (1, sentence)
+        lake["sources"]["shop"] |= {"dms_task": one, "tables": TABLES}
         lake["sources"]["shop"]["dms_task"]["arn"] = task + "X"
         lake_yaml.write_text(yaml.safe_dump(lake), encoding="utf-8")
         assert "correct dms_task.arn, or its region" in run(lake_yaml, "diff")[2]
