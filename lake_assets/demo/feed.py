@@ -100,11 +100,9 @@ class _LiveCity:
         city = self._city
         rebalancing.collect_abandoned(city, at)
         rebalancing.load_truck(city, at, max(0, 8 - len(city.on_truck)))
-        waiting = {
-            number: since for number, since in city.empty_since.items() if number not in city.closed_stations
-        }
-        if waiting:
-            rebalancing.unload_truck(city, at, min(waiting, key=lambda number: (waiting[number], number)))
+        station_id = rebalancing.neediest_station(city, at, timedelta(0))
+        if station_id is not None:
+            rebalancing.unload_truck(city, at, station_id)
 
 
 @contextmanager

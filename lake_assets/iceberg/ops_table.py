@@ -22,7 +22,7 @@ from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
 from lake_assets.iceberg.ops_maintenance import maintain_small_table
-from lake_assets.iceberg.table_io import current_snapshot
+from lake_assets.iceberg.table_io import add_missing_columns, current_snapshot
 
 NAMESPACE = "lake_ops"
 PROPERTIES = {
@@ -122,11 +122,7 @@ class OpsTable(Generic[T]):
     def _with_columns(self, table: Table) -> Table:
         """The table, with the columns that one of an earlier release lacks. Raises CommitFailedException when another
         process has written meanwhile: the change of columns alone would not notice it."""
-        known = {*table.schema().column_names}
-        if missing := [field for field in self._schema.fields if field.name not in known]:
-            with table.update_schema() as update:
-                for field in missing:
-                    update.add_column(field.name, field.field_type)
+        if add_missing_columns(table, self._schema):
             snapshot = current_snapshot(table)
             if snapshot is not None and snapshot.snapshot_id != self._snapshot_id:
                 raise CommitFailedException(f"{self._identifier}: another process appended first")

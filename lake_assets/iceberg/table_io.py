@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -187,3 +188,15 @@ def applied_at(snapshot: Snapshot) -> datetime:
     """When the snapshot was committed, UTC; of a re-stamp, when the commit that it repeats was."""
     given = summary(snapshot).get(APPLIED_AT)
     return datetime.fromisoformat(given) if given else committed_at(snapshot)
+
+
+def add_missing_columns(table: Table, schema: Schema) -> bool:
+    """Adds the columns that a table of an earlier release lacks, by name, because field ids differ between tables.
+    Returns whether it lacked any. Raises CommitFailedException when another process changes the columns meanwhile."""
+    known = {*table.schema().column_names}
+    missing = [field for field in schema.fields if field.name not in known]
+    if missing:
+        with table.update_schema() as update:
+            for field in missing:
+                update.add_column(field.name, field.field_type, field.doc)
+    return bool(missing)

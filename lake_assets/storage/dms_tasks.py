@@ -102,16 +102,12 @@ def descriptions(task: DmsTask, aws: Aws) -> dict[str, str]:
     """The JSON documents of the task and its endpoints, by the call that returns them. Needs
     dms:DescribeReplicationTasks and dms:DescribeEndpoints. Raises DmsUnavailable."""
     dms = _client(task, aws)
+    found = _found(dms, task)
+    arns = [found["SourceEndpointArn"], found["TargetEndpointArn"]]
     with _errors(task):
-        tasks = dms.describe_replication_tasks(
-            Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}]
-        )["ReplicationTasks"]
-        if not tasks:
-            raise DmsUnavailable(f"DMS has no task {task.arn}: correct dms_task.arn, or its region.")
-        arns = [tasks[0]["SourceEndpointArn"], tasks[0]["TargetEndpointArn"]]
         endpoints = dms.describe_endpoints(Filters=[{"Name": "endpoint-arn", "Values": arns}])["Endpoints"]
     return {
-        "describe-replication-tasks": json.dumps({"ReplicationTasks": tasks}, default=str),
+        "describe-replication-tasks": json.dumps({"ReplicationTasks": [found]}, default=str),
         "describe-endpoints": json.dumps({"Endpoints": endpoints}, default=str),
     }
 
@@ -119,22 +115,28 @@ def descriptions(task: DmsTask, aws: Aws) -> dict[str, str]:
 def ask(task: DmsTask, aws: Aws | None = None) -> TaskReport:
     """Raises DmsUnavailable."""
     dms, asked_at = _client(task, aws or Aws()), datetime.now(UTC)
-    with _errors(task):
-        answer = dms.describe_replication_tasks(
-            Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}], WithoutSettings=True
-        )
-    found = [entry for entry in answer["ReplicationTasks"] if entry["ReplicationTaskArn"] == task.arn]
-    if not found:
-        raise DmsUnavailable(f"DMS has no task {task.arn}: correct dms_task.arn, or its region.")
-    stats = found[0].get("ReplicationTaskStats", {})
+    found = _found(dms, task, without_settings=True)
+    stats = found.get("ReplicationTaskStats", {})
     return TaskReport(
         asked_at,
-        status=found[0].get("Status", "unknown"),
+        status=found.get("Status", "unknown"),
         percent=stats.get("FullLoadProgressPercent"),
         loading=stats.get("TablesLoading", 0) + stats.get("TablesQueued", 0),
         errored=stats.get("TablesErrored", 0),
         tables=_tables(dms, task),
     )
+
+
+def _found(dms: Any, task: DmsTask, *, without_settings: bool = False) -> dict[str, Any]:
+    """What DMS says of the task. Raises DmsUnavailable."""
+    with _errors(task):
+        answer = dms.describe_replication_tasks(
+            Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}], WithoutSettings=without_settings
+        )
+    for entry in answer["ReplicationTasks"]:
+        if entry["ReplicationTaskArn"] == task.arn:
+            return dict(entry)
+    raise DmsUnavailable(f"DMS has no task {task.arn}: correct dms_task.arn, or its region.")
 
 
 def _tables(dms: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:

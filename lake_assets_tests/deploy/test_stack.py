@@ -17,6 +17,7 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.onboarding.endpoint_import.documents import read_documents
+from lake_assets.onboarding.endpoint_import.lake_section import draft_of
 from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
@@ -128,7 +129,8 @@ def test_dms_is_set_as_the_lake_expects() -> None:
     given |= {"BRONZE": place, "TASK_ARN": task, "AWS_REGION": "eu-west-1"}
     lake = load_lake(ROOT / "deploy/aws/lake.yaml", environ=given)
     source = lake.sources["shop"]
-    assert differences(source, target_of("shop", source, documents), documents) == []
+    described = draft_of(target_of("shop", source, documents), documents)
+    assert differences(source, described, documents) == []
 
 
 def test_no_bucket_is_open() -> None:

@@ -48,6 +48,7 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
+from lake_assets.iceberg.table_io import add_missing_columns
 from lake_assets.spark.causes import disk_full, root_cause
 from lake_assets.storage.stored_object import NotLogged
 
@@ -103,11 +104,7 @@ class FileLog:
             before_first()
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
-        if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
-            # A log of an earlier release. Columns are added by name, because field ids differ between logs.
-            with table.update_schema() as update:
-                for field in missing:
-                    update.add_column(field.name, field.field_type, field.doc)
+        add_missing_columns(table, LOG_SCHEMA)
         if changed := {key: value for key, value in PROPERTIES.items() if table.properties.get(key) != value}:
             with table.transaction() as transaction:
                 transaction.set_properties(changed)

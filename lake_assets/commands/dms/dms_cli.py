@@ -40,12 +40,7 @@ def plan(
     for note in found.notes:
         err.print(f"note: {note}", highlight=False)
     if output is None:
-        documents = {
-            "endpoint": found.endpoint,
-            "table-mappings": found.mappings,
-            "task-settings": found.task,
-        }
-        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        typer.echo(_json(found.documents))
         return
     _write(found, output)
     typer.echo(
@@ -72,26 +67,31 @@ def diff(
 ) -> None:
     """Name each setting of DMS that differs from lake.yaml; exit with 1 if one does."""
     from lake_assets.config.config_file import load_lake
+    from lake_assets.onboarding.endpoint_import.lake_section import draft_of
     from lake_assets.onboarding.endpoint_plan.setting_differences import differences, remarks, target_of
 
     lake = load_lake(context.obj)
     name, config = _source(lake, source)
     documents = _documents(lake, name, config, files or [])
     target = target_of(name, config, documents)
-    tasks = documents.tasks_of(target)
-    found = differences(config, target, documents)
-    for remark in remarks(target, documents):
+    described = draft_of(target, documents)
+    found = differences(config, described, documents)
+    for remark in remarks(described):
         err.print(f"note: {remark}", highlight=False)
     for sentence in found:
         out.print(sentence, highlight=False, soft_wrap=True)
-    if not tasks:
+    if not described.tasks:
         err.print(
             "No task of the endpoint is described: its tables and its task's settings are not compared."
         )
     if found:
         raise typer.Exit(1)
-    what = f" and {', '.join(task.name for task in tasks)}" if tasks else ""
+    what = f" and {', '.join(task.name for task in described.tasks)}" if described.tasks else ""
     out.print(f"{target.name}{what}: as lake.yaml expects", highlight=False, soft_wrap=True)
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _shell(folder: Path, name: str) -> str:
@@ -144,11 +144,9 @@ def _write(plan: "Plan", folder: Path) -> None:
     """Writes the documents. Raises LakeError if the folder cannot be written to."""
     from lake_assets.errors import LakeError
 
-    documents = {"endpoint": plan.endpoint, "table-mappings": plan.mappings, "task-settings": plan.task}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, document in documents.items():
-            text = json.dumps(document, indent=2, ensure_ascii=False)
-            (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+        for name, document in plan.documents.items():
+            (folder / f"{name}.json").write_text(f"{_json(document)}\n", encoding="utf-8")
     except OSError as error:
         raise LakeError(f"{error.filename}: {error.strerror}: name another folder.") from error

@@ -10,13 +10,17 @@ from lake_assets.demo.company.city import City
 _EMPTY_BEFORE_A_TRUCK_COMES = timedelta(minutes=40)
 
 
-def neediest_station(city: City, at: datetime) -> int | None:
-    """The open station whose rack has been empty for longest; None if no rack has been empty for long enough."""
+def neediest_station(
+    city: City, at: datetime, empty_for: timedelta = _EMPTY_BEFORE_A_TRUCK_COMES
+) -> int | None:
+    """The open station whose rack has been empty for longest; None if no rack has been empty for so long."""
     waiting = [
         (since, number) for number, since in city.empty_since.items() if number not in city.closed_stations
     ]
-    since, number = min(waiting, default=(at, 0))
-    return number if at - since >= _EMPTY_BEFORE_A_TRUCK_COMES else None
+    if not waiting:
+        return None
+    since, number = min(waiting)
+    return number if at - since >= empty_for else None
 
 
 def load_truck(city: City, at: datetime, wanted: int) -> int:

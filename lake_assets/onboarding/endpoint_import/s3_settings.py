@@ -6,12 +6,13 @@ Here: S3Settings of the API, and the same settings as extra connection attribute
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Endpoint
 
-_OTHER = ("BucketName", "BucketFolder", "UseCsvNoSupValue", "CsvNoSupValue", "AddTrailingPaddingCharacter")
+_SWITCHES = ("UseCsvNoSupValue", "AddTrailingPaddingCharacter")
+_OTHER = ("BucketName", "BucketFolder", "CsvNoSupValue", *_SWITCHES)
 _WITHOUT_EFFECT = (
     "ServiceAccessRoleArn", "ExternalTableDefinition", "EncryptionMode", "ServerSideEncryptionKmsKeyId", "EncodingType",
     "DictPageSizeLimit", "RowGroupLength", "DataPageSize", "ParquetVersion", "EnableStatistics", "CannedAclForObjects",
@@ -19,6 +20,7 @@ _WITHOUT_EFFECT = (
     "GlueCatalogGeneration",
 )  # fmt: skip
 """Settings that do not affect the content of the files, or are for S3 as a source."""
+T = TypeVar("T")
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r"}
 
 
@@ -34,10 +36,7 @@ def location(endpoint: Endpoint) -> str:
 def batch_interval(endpoint: Endpoint) -> int:
     """CdcMaxBatchInterval in seconds, by default DMS's. Raises DocumentError."""
     given = _merged(endpoint)[0].get("CdcMaxBatchInterval", 60)
-    try:
-        return int(given)
-    except (TypeError, ValueError):
-        raise DocumentError(f"the endpoint {endpoint.name}: CdcMaxBatchInterval is {given!r}.") from None
+    return converted(endpoint, "CdcMaxBatchInterval", given, _seconds)
 
 
 def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
@@ -48,20 +47,18 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     for name, convert in MEANINGS.items():
         if settings.get(name) is None:
             continue
-        try:
-            value = convert(settings[name])
-        except ValueError as error:
-            raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
+        value = converted(endpoint, name, settings[name], convert)
         if value is not None:
             found[our_name(name)] = value
-    if _switch(endpoint, settings, "UseCsvNoSupValue"):
+    is_on = {name: converted(endpoint, name, settings.get(name) or False, flag) for name in _SWITCHES}
+    if is_on["UseCsvNoSupValue"]:
         if (marker := settings.get("CsvNoSupValue")) is not None:
             found["csv_no_sup_value"] = str(marker)
         else:
             notes.append(
                 "UseCsvNoSupValue is on without CsvNoSupValue: set csv_no_sup_value to what a file has"
             )
-    if _switch(endpoint, settings, "AddTrailingPaddingCharacter"):
+    if is_on["AddTrailingPaddingCharacter"]:
         notes.append(
             "AddTrailingPaddingCharacter is on: strings come with the padding of their source columns"
         )
@@ -77,9 +74,10 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     return found, notes
 
 
-def _switch(endpoint: Endpoint, settings: Mapping[str, Any], name: str) -> bool:
+def converted(endpoint: Endpoint, name: str, value: Any, convert: Callable[[Any], T]) -> T:
+    """The value of a setting. Raises DocumentError for an invalid one, with what `convert` says of it."""
     try:
-        return flag(settings.get(name) or False)
+        return convert(value)
     except ValueError as error:
         raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
 
@@ -130,6 +128,12 @@ def flag(value: Any) -> bool:
     if word not in ("true", "false", "y", "n", "yes", "no", "1", "0"):
         raise ValueError(f"{value!r}, expected true or false")
     return word in ("true", "y", "yes", "1")
+
+
+def _seconds(value: Any) -> int:
+    if not str(value).strip().isdecimal():
+        raise ValueError(f"{value!r}, expected a number of seconds")
+    return int(value)
 
 
 def _unescaped(value: Any) -> str:

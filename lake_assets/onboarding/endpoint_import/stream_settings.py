@@ -9,7 +9,7 @@ from typing import Any
 from lake_assets.config import UNDECIDED
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Endpoint, SourceEndpoint
-from lake_assets.onboarding.endpoint_import.s3_settings import flag, our_name
+from lake_assets.onboarding.endpoint_import.s3_settings import converted, flag, our_name
 
 FLAGS = (
     "IncludeTransactionDetails",
@@ -41,10 +41,7 @@ def stream_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     found: dict[str, Any] = {}
     for name in FLAGS:
         if endpoint.settings.get(name) is not None:
-            try:
-                found[our_name(name)] = flag(endpoint.settings[name])
-            except ValueError as error:
-                raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
+            found[our_name(name)] = converted(endpoint, name, endpoint.settings[name], flag)
     if form := endpoint.settings.get("MessageFormat"):
         found["message_format"] = str(form).lower().replace("_", "-")
     return found, []

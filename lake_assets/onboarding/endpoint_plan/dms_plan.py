@@ -42,6 +42,11 @@ class Plan:
     notes: tuple[str, ...]
     """What lake.yaml does not say, or what one endpoint cannot do."""
 
+    @property
+    def documents(self) -> dict[str, Json]:
+        """By the name of a file, without its ending."""
+        return {"endpoint": self.endpoint, "table-mappings": self.mappings, "task-settings": self.task}
+
 
 def plan(name: str, source: SourceConfig) -> Plan:
     """The documents for the source `name`. Raises LakeError for a location that is no bucket."""
@@ -165,11 +170,7 @@ def _selections(source: SourceConfig) -> Iterator[Json]:
 def _transformations(source: SourceConfig) -> Iterator[Json]:
     for where, column in _by_table(source, ("change_sequence_column",)):
         if column["change_sequence_column"] is not None:
-            yield {
-                "rule-type": "transformation",
-                "rule-target": "column",
-                "rule-action": "add-column",
-                "object-locator": where,
+            yield _of_columns(where, "add-column") | {
                 "value": column["change_sequence_column"],
                 "expression": CHANGE_SEQUENCE,
                 "data-type": {"type": "string", "length": 35},
@@ -178,17 +179,21 @@ def _transformations(source: SourceConfig) -> Iterator[Json]:
         return
     for where, images in _by_table(source, ("before_image_prefix", "before_image_columns")):
         if images["before_image_prefix"] is not None:
-            yield {
-                "rule-type": "transformation",
-                "rule-target": "column",
-                "rule-action": "add-before-image-columns",
-                "object-locator": where,
-                "before-image-def": {
-                    "column-prefix": images["before_image_prefix"],
-                    "column-suffix": "",
-                    "column-filter": images["before_image_columns"].replace("_", "-"),
-                },
+            definition = {
+                "column-prefix": images["before_image_prefix"],
+                "column-suffix": "",
+                "column-filter": images["before_image_columns"].replace("_", "-"),
             }
+            yield _of_columns(where, "add-before-image-columns") | {"before-image-def": definition}
+
+
+def _of_columns(where: Json, action: str) -> Json:
+    return {
+        "rule-type": "transformation",
+        "rule-target": "column",
+        "rule-action": action,
+        "object-locator": where,
+    }
 
 
 def _by_table(source: SourceConfig, names: Sequence[str]) -> list[tuple[Json, Json]]:

@@ -12,7 +12,7 @@ from typing import Any
 from lake_assets.config import UNDECIDED, DmsSettings, SourceConfig
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Documents, Endpoint
-from lake_assets.onboarding.endpoint_import.lake_section import draft_of
+from lake_assets.onboarding.endpoint_import.lake_section import Draft, draft_of
 from lake_assets.onboarding.endpoint_import.s3_settings import batch_interval, location, our_name
 from lake_assets.onboarding.endpoint_import.table_mappings import Rule, TableDraft
 from lake_assets.onboarding.endpoint_plan.dms_plan import settings_of, written_by
@@ -41,15 +41,15 @@ def target_of(name: str, source: SourceConfig, documents: Documents) -> Endpoint
     return fitting[0]
 
 
-def differences(source: SourceConfig, endpoint: Endpoint, documents: Documents) -> list[str]:
-    """A sentence for each setting that differs, and for each table that only one side has; none for a task if none of
-    the endpoint is described. Raises DocumentError for an invalid setting."""
-    found = draft_of(endpoint, documents)
-    sentences = list(_of_endpoint(source, endpoint, found.settings))
+def differences(source: SourceConfig, found: Draft, documents: Documents) -> list[str]:
+    """A sentence for each setting that differs from the documents, of which `found` is the draft (`draft_of`), and for
+    each table that only one side has; none for a task if none of the endpoint is described. Raises DocumentError for an
+    invalid setting."""
+    sentences = list(_of_endpoint(source, found.endpoint, found.settings))
     if not found.tasks:
         return sentences
     exact = {draft.name: draft for draft in found.tables if not draft.pattern}
-    drafts = _drafts(source, endpoint, documents, exact)
+    drafts = _drafts(source, found, documents, exact)
     sentences += [
         f"the mapping selects {name}, which lake.yaml does not have"
         for name in exact
@@ -72,9 +72,8 @@ def differences(source: SourceConfig, endpoint: Endpoint, documents: Documents) 
     return sentences
 
 
-def remarks(endpoint: Endpoint, documents: Documents) -> list[str]:
-    """What the documents leave open, or what lake.yaml has no setting for. Raises DocumentError."""
-    found = draft_of(endpoint, documents)
+def remarks(found: Draft) -> list[str]:
+    """What the documents leave open, or what lake.yaml has no setting for."""
     notes = [*found.notes, *(f"{table.name}: {note}" for table in found.tables for note in table.notes)]
     return [*dict.fromkeys(notes)]
 
@@ -103,17 +102,18 @@ def _of_endpoint(source: SourceConfig, endpoint: Endpoint, described: Mapping[st
 
 
 def _drafts(
-    source: SourceConfig, endpoint: Endpoint, documents: Documents, exact: Mapping[str, TableDraft]
+    source: SourceConfig, described: Draft, documents: Documents, exact: Mapping[str, TableDraft]
 ) -> dict[str, TableDraft]:
     """By table of lake.yaml, what the mapping gives it; without the tables that the mapping does not select."""
     arriving = {
         text: _as_logged(TableName.parse(text), table.folders) for text, table in source.tables.items()
     }
-    rules = [rule for task in documents.tasks_of(endpoint) for rule in task.rules]
+    rules = [rule for task in described.tasks for rule in task.rules]
     origins = {name: _origins(name, rules) for name in arriving.values()}
     tables = [SourceTable(name.schema, name.table, (), ()) for names in origins.values() for name in names]
     selected = {
-        TableName(draft.schema, draft.table): draft for draft in draft_of(endpoint, documents, tables).tables
+        TableName(draft.schema, draft.table): draft
+        for draft in draft_of(described.endpoint, documents, tables).tables
     }
     owned = {text: draft for name, draft in exact.items() for text in source.tables_of(TableName.parse(name))}
     found = {text: owned.get(text) or selected.get(name) for text, name in arriving.items()}
@@ -170,9 +170,8 @@ def _of_table(
     if wanted.lob_mode not in (None, "none") and "lob_mode" in described:
         names += ["lob_mode"]
     for name in names:
-        has = described.get(name, getattr(_DEFAULTS, name))
-        own = getattr(wanted, name)
-        if (list(own) if name == "added_columns" else own) != (list(has) if name == "added_columns" else has):
+        own, has = getattr(wanted, name), described.get(name, getattr(_DEFAULTS, name))
+        if own != (tuple(has) if name == "added_columns" else has):
             yield name, own, has
     if wanted.lob_mode == "limited" and described.get("lob_mode") == "limited":
         size = described.get("lob_max_size", _DEFAULTS.lob_max_size)

@@ -94,9 +94,8 @@ class BatchQuarantine:
             elif held.id in still:
                 continue
             elif not held.counts_among(among[place]) and held.log_offset <= batch.upto:
-                superseded.append(
-                    held
-                )  # another row has its place: the batch that came to it has held this one again
+                # Another row has its place: the batch that came to it has held this one again.
+                superseded.append(held)
             elif held.id in due or place in read:
                 # An entry of an earlier release has another id than the same row has now.
                 (superseded if (*place, held.row) in again else applied).append(held)
