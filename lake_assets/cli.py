@@ -20,7 +20,7 @@ from lake_assets.commands.dms.dms_cli import dms
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
-from lake_assets.commands.options import AsJson, Table, lake_to_show, print_json
+from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
@@ -139,8 +139,9 @@ def import_endpoint(
 
 @app.command()
 def init(
+    context: typer.Context,
     address: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from-database",
             metavar="URL",
@@ -148,7 +149,7 @@ def init(
             show_envvar=True,
             help="A SQLAlchemy URL, such as postgresql://user:password@host/database. No part of it is written.",
         ),
-    ],
+    ] = None,
     documents: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", help="More of AWS's descriptions, as for --endpoint."),
@@ -167,9 +168,22 @@ def init(
         str | None, typer.Option(help="Where DMS writes: a folder or s3://bucket/prefix.")
     ] = None,
     output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
+    refresh: Annotated[
+        bool,
+        typer.Option(
+            "--refresh",
+            help="Compare the columns of an existing lake.yaml with each source's `database`, and write the "
+            "difference into it; with --output -, show it only.",
+        ),
+    ] = False,
 ) -> None:
     """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys. Write beside
     it the JSON schema for editors and, if they are missing, Dagster's workspace.yaml and dagster.yaml."""
+    if refresh:
+        refresh_columns(context, show_only=output == "-")
+        return
+    if address is None:
+        raise typer.BadParameter("is missing", param_hint="--from-database")
     from lake_assets.commands.setup.init import init as write_contract
 
     written = write_contract(
@@ -190,6 +204,19 @@ def init(
         err.print(f"left out: {phrase}", highlight=False, markup=False)
     for decision in written.undecided:
         err.print(f"to decide: {decision.sentence}", highlight=False, markup=False)
+
+
+def refresh_columns(context: typer.Context, *, show_only: bool) -> None:
+    """`init --refresh`."""
+    from lake_assets.commands.setup.refresh import refresh as compared
+    from lake_assets.commands.setup.refresh import shown, write
+
+    found = compared(context.obj, lake_of(context))
+    for line in shown(found) or ["No column of lake.yaml differs from the source."]:
+        typer.echo(printable(line))
+    if found.texts and not show_only:
+        write(context.obj, found.texts)
+        out.print(f"Written: {', '.join(map(str, found.texts))}")
 
 
 @app.command()

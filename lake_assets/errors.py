@@ -43,6 +43,10 @@ class ApplyConflict(LakeError):
     """Another run published to the same table first, several times in a row. Nothing was applied twice."""
 
 
+class ContractChanged(LakeError):
+    """The files of a batch do not fit its contract, and a new version that fits them was recorded: plan it again."""
+
+
 class UndeterminedRow(TableStopped):
     """The files of a batch do not determine a row's state; other logged files may."""
 

@@ -22,6 +22,7 @@ from lake_assets.config import LakeConfig, Strategy, TableName
 from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
+from lake_assets.schema.at_source import AtSource
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.dms_tasks import TaskReports
@@ -30,6 +31,7 @@ from lake_assets.storage.object_store import ObjectStore, open_store
 if TYPE_CHECKING:
     from lake_assets.iceberg.publish import KeptBranches
     from lake_assets.spark.session import SparkSessions
+    from lake_assets.storage.reflection.reflect import SourceTable
 
 
 def most_large_batches(lake: LakeConfig) -> int:
@@ -121,6 +123,19 @@ class LakeRuntime:
         from lake_assets.spark.session import SparkSessions
 
         return SparkSessions(self.lake, self._spark_log, self.aws.secrets)
+
+    def at_source(self, source: str, table: str) -> AtSource:
+        """A table (`schema.table`) in the source's database."""
+        address = self.lake.sources[source].database
+
+        def read() -> "SourceTable | None":
+            # Imported here, because it imports SQLAlchemy, and few processes read a database.
+            from lake_assets.storage.reflection.reflect import read_table
+
+            assert address is not None, "called only with an address"
+            return read_table(address.get_secret_value(), table, self.aws.secrets)
+
+        return AtSource(table, read if address is not None else None)
 
     def store(self, source: str) -> ObjectStore:
         """Where a source's DMS files land."""

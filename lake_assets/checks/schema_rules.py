@@ -25,15 +25,11 @@ def same_columns(target: Target) -> Rule:
     type, a column that may be NULL only in the contract, and columns that lake.yaml ignores."""
 
     def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
-        address = runtime.lake.sources[target.source].database
-        assert address is not None, "the check exists only with an address"
-        # Here, because every command opens the lake's checks, and few read a database.
-        from lake_assets.storage.reflection.reflect import read_table
-
-        found = read_table(address.get_secret_value(), target.table, runtime.aws.secrets)
-        if found is None:
+        read = runtime.at_source(target.source, target.table).read
+        assert read is not None, "the check exists only with an address"
+        if (found := read()) is None:
             return Outcome(False, f"The source has no table {target.table}, or the user may not read it.")
-        found = _by_new_names(found, target.config.renamed_from)
+        found = by_new_names(found, target.config.renamed_from)
         versions = runtime.contracts.of(target.identifier).versions
         columns = versions[-1].contract.columns if versions else target.config.columns
         ignored = {*target.config.ignore, *(versions[-1].contract.ignore if versions else ())}
@@ -50,7 +46,7 @@ def same_columns(target: Target) -> Rule:
     return rule
 
 
-def _by_new_names(source: "SourceTable", renamed_from: Mapping[str, str]) -> "SourceTable":
+def by_new_names(source: "SourceTable", renamed_from: Mapping[str, str]) -> "SourceTable":
     """The source's table by silver's names, where the source has the old name only."""
     known = {column.name for column in source.columns}
     new_names = {old: new for new, old in renamed_from.items() if new not in known}

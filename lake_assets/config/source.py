@@ -94,7 +94,8 @@ class SourceConfig(Model):
     schema_changes: SchemaChanges = SchemaChanges()
     database: SecretStr | None = None
     """The SQLAlchemy URL of the source database, such as `${SHOP_DATABASE_URL}`; its password may be
-    `${secret:NAME:password}`. The checks `equals_source` and `same_columns` compare silver with this database."""
+    `${secret:NAME:password}`. The checks `equals_source` and `same_columns` compare silver with this database, and a
+    table's columns follow it where the files leave something open."""
     consistent_cut: ConsistentCut | None = None
     """Whether all silver tables of the source show the same transactions; see `ConsistentCut`."""
     description: str | None = None

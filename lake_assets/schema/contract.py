@@ -5,7 +5,7 @@ in a later version. Not here: storing the versions (`contract_log.py`), the effe
 on silver (`evolve.py`). Pure.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,12 +65,33 @@ class Contract(Model):
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)
 
-    def with_column(self, column: Column) -> "Contract":
-        """The contract with the column replaced by name, or added as the last one."""
+    def with_column(self, column: Column, after: Sequence[Column] = ()) -> "Contract":
+        """The contract with the column replaced by name, or added: behind the last column that `after` names too, else
+        as the last one."""
         if self.column(column.name) is None:
-            return self.model_copy(update={"columns": (*self.columns, column)})
-        columns = tuple(column if c.name == column.name else c for c in self.columns)
+            names = {before.name for before in after}
+            places = [place for place, own in enumerate(self.columns, start=1) if own.name in names]
+            place = places[-1] if places else len(self.columns)
+            columns = (*self.columns[:place], column, *self.columns[place:])
+        else:
+            columns = tuple(column if c.name == column.name else c for c in self.columns)
         return self.model_copy(update={"columns": columns})
+
+    def widened(self, columns: Sequence[Column]) -> "Contract":
+        """The contract with the wider types of these columns, also in earlier layouts that have the narrow one."""
+        narrow = {self.column(column.name): column for column in columns}
+        found = self
+        for column in columns:
+            found = found.with_column(column)
+        earlier = tuple(
+            entry.model_copy(
+                update={"columns": tuple(narrow.get(column, column) for column in entry.columns)}
+            )
+            if entry.columns is not None
+            else entry
+            for entry in self.earlier
+        )
+        return found.model_copy(update={"earlier": earlier})
 
 
 def is_unreadable(name: str) -> bool:

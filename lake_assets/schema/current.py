@@ -10,6 +10,7 @@ from datetime import datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode, SchemaChanges
+from lake_assets.schema.at_source import AtSource
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.dropped import first_seen, newly_dropped
@@ -31,14 +32,15 @@ def contracts_of_batch(
     pending: Sequence[LoggedFile],
     add: Add,
     shapes: Sequence[Mode] = (),
+    at_source: AtSource | None = None,
 ) -> Contracts:
     """Every version that the batch needs, newest last.
 
     `position` is the table's log offset, `logged` all its files, `pending` those of the batch above the position,
-    `shapes` its mode and what `also` names.
+    `shapes` its mode and what `also` names, `at_source` states the types of columns that text files add.
     Raises TableStopped for a change that the policies or Iceberg refuse; then no version is recorded for it.
     """
-    versions = _Versions(name, configured, policies, shapes, add, recorded)
+    versions = _Versions(name, configured, policies, shapes, add, recorded, at_source)
     versions.start(position)
     due = {file.offset for file in pending}
     seen, announced = first_seen(logged), announced_types(logged)
@@ -70,6 +72,7 @@ class _Versions:
     shapes: Sequence[Mode]
     add: Add
     recorded: Contracts
+    at_source: AtSource | None
 
     def start(self, position: int) -> None:
         """Adds a version if lake.yaml has changed."""
@@ -104,6 +107,7 @@ class _Versions:
             types_of(before),
             self._rules(self.recorded),
             announced,
+            self.at_source,
         )
         if dropped:
             contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
@@ -124,16 +128,24 @@ class _Versions:
 
 
 def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:
-    """The configured contract with the columns, types and NULLs that files have added: lake.yaml may have been edited
-    for another reason."""
-    contract = configured
-    for column in newest.contract.columns:
+    """The configured contract with the columns, types, NULLs and earlier layouts that files have added, and without the
+    columns that they dropped: lake.yaml may have been edited for another reason."""
+    contract = _without_what_files_dropped(configured, newest)
+    renamed_or_ignored = {*configured.renamed_from.values(), *configured.ignore}
+    for place, column in enumerate(newest.contract.columns):
         before, now = newest.configured.column(column.name), configured.column(column.name)
-        renamed_or_ignored = {*configured.renamed_from.values(), *configured.ignore}
         gone = now is None and before is None and column.name not in renamed_or_ignored
         if gone or (now is not None and now == before != column):
-            contract = contract.with_column(column)
+            contract = contract.with_column(column, after=newest.contract.columns[:place])
+    if configured.earlier == newest.configured.earlier:
+        contract = contract.model_copy(update={"earlier": newest.contract.earlier})
     today = {old: new for new, old in configured.renamed_from.items() if configured.column(old) is None}
     dropped = {today.get(name, name): at for name, at in newest.contract.dropped_at.items()}
     kept = {name: at for name, at in dropped.items() if contract.column(name) is not None}
     return contract.model_copy(update={"dropped_at": kept})
+
+
+def _without_what_files_dropped(configured: Contract, newest: ContractVersion) -> Contract:
+    dropped = [c for c in newest.configured.columns if newest.contract.column(c.name) is None]
+    columns = tuple(column for column in configured.columns if column not in dropped)
+    return configured.model_copy(update={"columns": columns}) if columns else configured

@@ -14,6 +14,7 @@ from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Column, Policy, SchemaChanges
 from lake_assets.errors import TableStopped
+from lake_assets.schema.at_source import AtSource
 from lake_assets.schema.contract import Contract, is_unreadable
 from lake_assets.schema.names import NO_RULES, Naming, refuse_names
 from lake_assets.schema.promotion import holds, is_read_as, lake_type, widens
@@ -89,9 +90,13 @@ def transition(
             found.append(SchemaChange(Kind.RELAX, column.name))
         if column.name in after.dropped_at and column.name not in dropped:
             found.append(SchemaChange(Kind.KEEP, column.name))
-    for column_name in held:
+    for column_name, old in held.items():
         drops = policies.dropped == "drop" or is_unreadable(column_name)
-        if after.column(column_name) is None and (drops or column_name not in dropped):
+        if after.column(column_name) is not None:
+            continue
+        if old.required and not drops:
+            found.append(SchemaChange(Kind.RELAX, column_name))
+        if drops or column_name not in dropped:
             found.append(SchemaChange(Kind.DROP if drops else Kind.KEEP, column_name))
     return found
 
@@ -124,19 +129,20 @@ def observed(
     previous: Mapping[str, str],
     rules: Naming = NO_RULES,
     announced: Mapping[str, str] = MappingProxyType({}),
+    at_source: AtSource | None = None,
 ) -> tuple[Contract, list[str]]:
     """The contract with the changes by the file's columns, and a sentence for each change.
 
     `previous`: by column, the lake types of the newest earlier Parquet file. `announced`: by column, Arrow's name of
-    the type that any Parquet file of the table has, for the columns of text files. Raises TableStopped if the policy is
-    to stop, a type is incompatible, the `rules` forbid a column's name in silver, or a CSV header names a column whose
-    type is unknown.
+    the type that any Parquet file of the table has, for the columns of text files; without one, `at_source` states
+    it. Raises TableStopped if the policy is to stop, a type is incompatible, the `rules` forbid a column's name in
+    silver, or a CSV header names a column whose type is unknown.
     """
     if file.columns is None or len(set(file.columns)) < len(file.columns):
         return contract, []  # the reader refuses such a file
     found = file_types(file)
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
-    seen = _Observation(name, contract, file, policies)
+    seen = _Observation(name, contract, file, policies, at_source or AtSource(name))
     to_add = seen.new_columns(found, named, rules)
     for column, arrow in found.items():
         own = seen.contract.column(named.get(column, column))
@@ -185,6 +191,7 @@ class _Observation:
     """With the changes made so far."""
     file: LoggedFile
     policies: SchemaChanges
+    at_source: AtSource
     sentences: list[str] = field(default_factory=list)
     stops: list[TableStopped] = field(default_factory=list)
 
@@ -233,6 +240,9 @@ class _Observation:
                 f"{has}, which lake.yaml does not know.",
                 f"Add it to the table's columns, set schema_changes to evolve, or {leave_out}",
             )
+        if arrow is None and self.at_source.is_known:
+            found = self.at_source.column(column, has).model_copy(update={"name": column})
+            return found, f"{self.file.key} adds column {column} {found.type}, as the source database has it"
         if arrow is None:
             raise TableStopped(
                 self.name,

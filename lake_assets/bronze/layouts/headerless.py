@@ -4,7 +4,7 @@ Here: which of the table's layouts through time applies, and which of the column
 files that name their columns (`bronze/files/formats.py`), reading values (`file_facts.py`). Pure.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import product
@@ -39,11 +39,19 @@ def _has_no_date(file: LoggedFile) -> bool:
     return file.kind is FileKind.LOAD and file.first_commit_ts is None and file.epoch == FIRST_EPOCH
 
 
+class UnknownWidth(TableStopped):
+    """A CSV file without a header has another number of fields than every layout of its time."""
+
+    def __init__(self, table: str, file: LoggedFile, reason: str, next_step: str) -> None:
+        super().__init__(table, reason, next_step)
+        self.file = file
+
+
 def headerless_layouts(
     name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings
 ) -> tuple[Layout, ...]:
     """The layouts that the file may have, of one width; `name` is the table, for messages. They differ only in the
-    columns that DMS adds after the source's. Raises TableStopped for a width that no layout of the file's time has."""
+    columns that DMS adds after the source's. Raises UnknownWidth for a width that no layout of the file's time has."""
     era = table.era(file.written_at)
     known, then = table.in_era(era), table.settings_in(era, dms)
     expected = contract_layout(known, then, file.kind)
@@ -55,14 +63,44 @@ def headerless_layouts(
     raise refuse_width(name, file, expected)
 
 
-def refuse_width(name: str, file: LoggedFile, expected: Layout) -> TableStopped:
+def refuse_width(name: str, file: LoggedFile, expected: Layout) -> UnknownWidth:
     """The error for a file that has another number of columns than lake.yaml names."""
-    return TableStopped(
+    return UnknownWidth(
         name,
+        file,
         f"{file.key} has {many(file.width or 0, 'field')} and no header, and lake.yaml expects "
         f"{len(expected.columns)}: {', '.join(expected.columns)}.",
-        "Correct the table's columns, and list under earlier the columns that files had until a change of the source.",
+        "Correct the table's columns, or under dms the columns that DMS adds, and list under earlier what files had "
+        "until then.",
     )
+
+
+def refuse_lost_columns(
+    name: str,
+    files: Iterable[LoggedFile],
+    logged: Iterable[LoggedFile],
+    at: Callable[[LoggedFile], tuple[TableConfig, DmsSettings]],
+) -> None:
+    """Raises UnknownWidth if one of the files is narrower than its present layout, though an older file is not: the
+    source has dropped a column, or DMS no longer adds one, and the values of a full load cannot show which. `logged`:
+    all files of the table; `at`: the table and the settings by which a file is read."""
+    for file in files:
+        table, dms = at(file)
+        if not _has_no_header(file) or table.era(file.written_at):
+            continue
+        expected = contract_layout(table, dms, file.kind)
+        whole = {kind: len(contract_layout(table, dms, kind).columns) for kind in FileKind}
+        older = (
+            each
+            for each in logged
+            if _has_no_header(each) and each.width == whole[each.kind] and each.written_at < file.written_at
+        )
+        if (file.width or 0) < len(expected.columns) and any(older):
+            raise refuse_width(name, file, expected)
+
+
+def _has_no_header(file: LoggedFile) -> bool:
+    return file.format == "csv" and file.columns is None and file.width is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
+from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import Step, steps, version_of
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.silver.apply.evolve_table import batch_contracts
@@ -56,7 +57,7 @@ def why_stopped(
         try:
             if state.stop is not None:
                 raise state.stop
-            _contracts(state, recorded, files)
+            _contracts(lake.runtime, state, recorded, files)
         except LakeError as error:
             found[state.target.identifier] = str(error)
     return found
@@ -69,16 +70,19 @@ def _used(state: TableState, arriving: Sequence[LoggedFile]) -> Sequence[LoggedF
     return made_of(living, target.mode, living[-1].offset) if living else ()
 
 
-def _contracts(state: TableState, recorded: Contracts, files: Sequence[LoggedFile]) -> Contracts:
+def _contracts(
+    runtime: LakeRuntime, state: TableState, recorded: Contracts, files: Sequence[LoggedFile]
+) -> Contracts:
     every = [*state.logged, *(file for file in files if file not in state.logged)]
-    return batch_contracts(state.target, recorded, state.position.log_offset, every, files, _added_in_memory)
+    position = state.position.log_offset
+    return batch_contracts(runtime, state.target, recorded, position, every, files, _added_in_memory)
 
 
 def _plan(lake: Lake, state: TableState) -> PlannedSchema:
     target = state.target
     files = state.batch.files if state.batch is not None else ()
     try:
-        contracts = _contracts(state, lake.runtime.contracts.of(target.identifier), files)
+        contracts = _contracts(lake.runtime, state, lake.runtime.contracts.of(target.identifier), files)
         table = load_table(lake.runtime.catalog, target.identifier)
         todo = steps(target.table, version_of(table), contracts, target.schema_changes) if table else []
     except TableStopped as error:

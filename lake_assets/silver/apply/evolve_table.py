@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import changed_comments, create_table, load_table, set_property
+from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
@@ -26,6 +27,7 @@ from lake_assets.spark.sql import Sql, sql
 
 
 def batch_contracts(
+    runtime: LakeRuntime,
     target: Target,
     recorded: Contracts,
     position: int,
@@ -45,6 +47,7 @@ def batch_contracts(
         [file for file in files if file.offset > position],
         add,
         (target.config.mode, *target.config.also),
+        runtime.at_source(target.source, target.table),
     )
 
 

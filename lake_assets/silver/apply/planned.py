@@ -21,12 +21,14 @@ from tenacity import (
 )
 
 from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
+from lake_assets.bronze.layouts.headerless import UnknownWidth, refuse_lost_columns
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.damage import unreadable_files
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.scan.vanished import missing_files
+from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.config.secrets import hidden_in
-from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
+from lake_assets.errors import ApplyConflict, ContractChanged, LakeError, SparkLost, TableStopped
 from lake_assets.iceberg.partitioning import too_long_for_a_path
 from lake_assets.iceberg.publish import lost_race
 from lake_assets.runtime import LakeRuntime
@@ -38,6 +40,7 @@ from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import has_other_shape, reshaped
 from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.ask_source import explain_width
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import full_traceback, root_cause
@@ -68,10 +71,11 @@ class Planned:
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
-    """Calls `call`, which plans and applies, again a few times if it lost a race or met files that cannot be used.
+    """Calls `call`, which plans and applies, again a few times if it lost a race, met files that cannot be used, or
+    recorded a contract that fits its files.
     Raises ApplyConflict, with advice, when every attempt has lost."""
     policy = Retrying(
-        retry=retry_if_exception_type((ApplyConflict, FilesUnusable, SparkLost)),
+        retry=retry_if_exception_type((ApplyConflict, ContractChanged, FilesUnusable, SparkLost)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=_pause,
         reraise=True,
@@ -141,12 +145,16 @@ def in_context(
             reshape=planned.reshape,
         )
         try:
+            _refuse_lost_columns(context)
             return work(context)
         except FilesUnusable as unusable:
             _exclude(unusable, batch, damaged)
             raise
         except SparkLost as lost:
             raise SparkLost(f"{target.identifier}: {lost} {PENDING}") from lost
+        except UnknownWidth as unknown:
+            explain_width(context, unknown)
+            raise
         except LakeError:
             raise
         except Exception as error:
@@ -161,11 +169,24 @@ def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
     target, position, batch = planned.target, planned.position, planned.batch
     record = partial(runtime.contracts.add, target.identifier)
     recorded = runtime.contracts.of(target.identifier)
-    contracts = batch_contracts(target, recorded, position.log_offset, planned.logged, batch.files, record)
+    contracts = batch_contracts(
+        runtime, target, recorded, position.log_offset, planned.logged, batch.files, record
+    )
     contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
     if planned.by_today:
         return Contracts((replace(contracts.versions[-1], from_offset=0),))
     return contracts
+
+
+def _refuse_lost_columns(context: BatchContext) -> None:
+    """Raises UnknownWidth as `refuse_lost_columns`, for the batch's new files."""
+
+    def at(file: LoggedFile) -> tuple[TableConfig, DmsSettings]:
+        contract = context.contracts.at(file.offset).contract
+        return contract.table(context.target.config), contract.dms
+
+    new = [file for file in context.batch.files if file.offset > context.position.log_offset]
+    refuse_lost_columns(context.target.table, new, context.logged, at)
 
 
 def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResult:

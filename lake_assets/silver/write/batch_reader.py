@@ -23,6 +23,7 @@ from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.parts import Part, parts_of
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.write.ask_source import explain_misfits
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_quarantine import (
     BatchQuarantine,
@@ -76,6 +77,8 @@ class BatchReader:
         RowCountMismatch."""
         self.seen = reading.figures() if seen is None else seen
         self.rows_counted = reading.rows_counted
+        if self.seen.bad_rows:
+            explain_misfits(self.context, reading)
         self.quarantine.hold(bad_rows(self.context, reading, self.seen))
         return self.seen
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lake_assets.checks.schema_rules import _by_new_names
+from lake_assets.checks.schema_rules import by_new_names
 from lake_assets.checks.source_figures import Slices, figures_at_source
 from lake_assets.config import Column
 from lake_assets.storage.aws_client import Aws
@@ -47,8 +47,8 @@ def test_the_source_has_the_old_name_or_the_new_one(new_database: Callable[[str]
 def test_the_columns_and_keys_by_silvers_names(new_database: Callable[[str], str]) -> None:
     address = new_database('CREATE TABLE t ("_pos" int PRIMARY KEY, "V" text UNIQUE NOT NULL, v text)')
     (table,) = read_tables(address).tables
-    found = _by_new_names(table, RENAMED)
+    found = by_new_names(table, RENAMED)
     assert [column.name for column in found.columns] == ["pos", "v_2", "v"]
     assert (found.primary_key, found.unique_keys) == (("pos",), (("v_2",),))
     (renamed,) = read_tables(new_database("CREATE TABLE t (pos int PRIMARY KEY, v_2 text, v text)")).tables
-    assert _by_new_names(renamed, RENAMED) == renamed
+    assert by_new_names(renamed, RENAMED) == renamed

@@ -1,0 +1,173 @@
+"""`lake-assets init --refresh`: lake.yaml follows the tables of a real PostgreSQL, and keeps its comments.
+
+Here: the differences and the edited text. Not here: how a table follows its files without an edit
+(`silver/test_columns_from_source.py`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lake_assets.cli import app
+from lake_assets.commands.setup.yaml_columns import Edit, with_edits
+from lake_assets.config.config_file import load_lake
+from lake_assets.errors import LakeError
+
+LAKE = """\
+# The shop's lake.
+catalog: {uri: catalog.db, warehouse: warehouse}
+sources:
+  shop:
+    location: bronze
+    database: ${SHOP}
+    dms: {add_column_name: true, include_op_for_full_load: true, timestamp_column_name: commit_ts}
+    include: [more.yaml]
+    tables:
+      public.orders:
+        primary_key: [id]
+        renamed_from: {total: sum}
+        columns:
+          id: long not null   # the number
+          total: "decimal(10, 2) not null"  # in EUR
+          state: string
+          # When it was sent.
+          sent: date
+        # after the columns
+      public.same:
+        primary_key: [id]
+        columns: {id: long not null}
+      public.gone:
+        primary_key: [id]
+        columns: {id: long not null}
+gold:
+  start_date: 2026-03-01
+"""
+MORE = """\
+public.kinds:
+  primary_key: [id]
+  columns: {id: int not null, name: string, old: string}   # kinds
+public.bare:
+  primary_key: [id]
+  dms: {add_column_name: false}
+  columns: {id: long not null}
+"""
+SOURCE = """
+CREATE TABLE public.orders (id bigint PRIMARY KEY, note text, sum numeric(12, 2), sent timestamp, range numrange,
+                            amount numeric);
+CREATE TABLE public.same (id bigint PRIMARY KEY);
+CREATE TABLE public.bare (id bigint PRIMARY KEY, name text);
+CREATE TABLE public.kinds (first boolean, id bigint PRIMARY KEY, name text, price numeric(5, 2));
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_database: Callable[[str], str]) -> Path:
+    (tmp_path / "lake.yaml").write_text(LAKE)
+    (tmp_path / "more.yaml").write_text(MORE)
+    monkeypatch.setenv("SHOP", new_database(SOURCE))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, arguments)
+    if isinstance(done.exception, LakeError):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_it_shows_and_writes_the_differences(project: Path) -> None:
+    shown = call("init", "--refresh", "--output", "-")
+    assert (project / "lake.yaml").read_text() == LAKE, "it is shown only"
+    printed = call("init", "--refresh")
+    assert printed.startswith(shown)
+    assert shown.splitlines() == [
+        "public.orders: add column note as string",
+        "public.orders: change column total as decimal(12, 2)",
+        "public.orders: add column range as string",
+        "public.orders: drop column state",
+        "public.kinds: add column first as boolean",
+        "public.kinds: change column id as long not null",
+        "public.kinds: add column price as decimal(5, 2)",
+        "public.kinds: drop column old",
+        *(
+            f"left to you: {text}"
+            for text in [
+                "public.orders: column sent is timestamp at the source, and date here",
+                next(line for line in shown.splitlines() if "amount" in line).removeprefix("left to you: "),
+                "public.gone: the source has no such table, or its user may not read it",
+                "public.bare: its columns differ in 1 place; the first file with another number of fields changes the "
+                "table by itself",
+            ]
+        ),
+    ]
+    assert (project / "lake.yaml").read_text() == LAKE.replace(
+        """\
+          id: long not null   # the number
+          total: "decimal(10, 2) not null"  # in EUR
+          state: string
+          # When it was sent.
+          sent: date
+""",
+        """\
+          id: long not null   # the number
+          note: string
+          total: "decimal(12, 2)"  # in EUR
+          # When it was sent.
+          sent: date
+          range: string
+""",
+    )
+    kinds = '{first: boolean, id: long not null, name: string, price: "decimal(5, 2)"}   # kinds'
+    assert kinds in (project / "more.yaml").read_text()
+    assert [
+        column.name
+        for column in load_lake(project / "lake.yaml").sources["shop"].tables["public.kinds"].columns
+    ]
+    assert "add column" not in call("init", "--refresh")
+
+
+def test_nothing_is_written_if_lake_yaml_would_not_be_valid(project: Path) -> None:
+    text = LAKE.replace("renamed_from:", "partition_by: [state]\n        renamed_from:")
+    (project / "lake.yaml").write_text(text)
+    with pytest.raises(
+        LakeError, match=r"(?s)Nothing is written.*partition_by.*names state, which columns does not have"
+    ):
+        call("init", "--refresh")
+    assert (project / "lake.yaml").read_text() == text
+    assert (project / "more.yaml").read_text() == MORE
+
+
+def test_without_a_database(project: Path) -> None:
+    (project / "lake.yaml").write_text(LAKE.replace("    database: ${SHOP}\n", ""))
+    with pytest.raises(LakeError, match=r"No source of lake\.yaml has a database"):
+        call("init", "--refresh")
+    assert "--from-database" in call("init", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "edits", "wanted"),
+    [
+        ("c: {a: int}", [Edit("add", "b", "long", after="a")], "c: {a: int, b: long}"),
+        ("c: {a: int}", [Edit("add", "b", "long")], "c: {b: long, a: int}"),
+        ("c: {a: int, b: int}", [Edit("drop", "a")], "c: {b: int}"),
+        ("c: {a: int, b: int}", [Edit("drop", "b")], "c: {a: int}"),
+        ('c: {a: "decimal(1, 0)"}', [Edit("change", "a", "decimal(2, 0)")], 'c: {a: "decimal(2, 0)"}'),
+        (
+            "c:\n  a: int  # one\nd: 1\n",
+            [Edit("add", "b", "int", after="a")],
+            "c:\n  a: int  # one\n  b: int\nd: 1\n",
+        ),
+        ("c:\n  a: int\n  b: int\n", [Edit("drop", "b")], "c:\n  a: int\n"),
+        (
+            "c:\n  a: int\n",
+            [Edit("add", "b", "int"), Edit("add", "no", "int", after="b")],
+            'c:\n  b: int\n  "no": int\n  a: int\n',
+        ),
+    ],
+)
+def test_the_text(text: str, edits: list[Edit], wanted: str) -> None:
+    assert with_edits(text, ["c"], edits) == wanted

@@ -1,0 +1,404 @@
+"""Columns that change at the source while files land, with the types that a real PostgreSQL states.
+
+Here: silver compared with the source's own table after each change. Not here: what each difference may mean
+(`schema/test_at_source.py`), the check that reports differences (`orchestration/checks/test_source_check.py`).
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import TableStopped
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets_tests.helpers.files.dms_files import (
+    Clock,
+    DmsFile,
+    cdc_file,
+    columns_of,
+    csv_bytes,
+    json_bytes,
+    load_file,
+    put,
+)
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.servers.postgresql import psycopg_engine
+
+pytestmark = pytest.mark.spark
+ITEMS = "public.items"
+CREATE = (
+    "CREATE TABLE public.items (id bigint PRIMARY KEY, name varchar(20), size integer, price numeric(10, 2))"
+)
+COLUMNS = {"id": "long not null", "name": "string", "size": "int", "price": "decimal(10, 2)"}
+NewDatabase = Callable[[str], str]
+
+
+class Live:
+    """A table of PostgreSQL whose changes land as DMS would write them."""
+
+    def __init__(self, folder: Path, new_database: NewDatabase, form: str = "header", **table: Any) -> None:
+        self.form = form
+        self.address = new_database(CREATE)
+        self.source = psycopg_engine(self.address)
+        self.bench = Bench(
+            folder,
+            {ITEMS: {"columns": COLUMNS, "primary_key": ["id"], **table}},
+            {"add_column_name": form == "header"},
+            source={"database": self.address},
+        )
+        self.clock = Clock()
+
+    def ddl(self, *statements: str) -> None:
+        with self.source.begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+    @property
+    def columns(self) -> list[str]:
+        return [column["name"] for column in sa.inspect(self.source).get_columns("items")]
+
+    def rows(self) -> list[dict[str, Any]]:
+        with self.source.connect() as connection:
+            return [dict(row) for row in connection.execute(sa.text("SELECT * FROM items")).mappings()]
+
+    def insert(self, number: int, **values: Any) -> dict[str, Any]:
+        """A row in the source, and its change."""
+        row = dict.fromkeys(self.columns) | {"id": number} | values
+        names = ", ".join(f'"{name}"' for name in row)
+        held = ", ".join(f":{name}" for name in row)
+        with self.source.begin() as connection:
+            connection.execute(sa.text(f"INSERT INTO items ({names}) VALUES ({held})"), row)
+        return self.clock.change("I", row)
+
+    def update(self, number: int, **values: Any) -> dict[str, Any]:
+        with self.source.begin() as connection:
+            edits = ", ".join(f'"{name}" = :{name}' for name in values)
+            connection.execute(sa.text(f"UPDATE items SET {edits} WHERE id = :id"), values | {"id": number})
+            row = connection.execute(sa.text("SELECT * FROM items WHERE id = :id"), {"id": number})
+            found = dict(row.mappings().one())
+        return self.clock.change("U", found, {"id": number})
+
+    def load(self) -> None:
+        self._put(load_file(ITEMS, self.rows(), extension=self._extension))
+
+    def changes(self, *rows: dict[str, Any], columns: Sequence[str] | None = None) -> str:
+        """Lands changes with the columns that the source has now; returns the file's key."""
+        self.clock.now += timedelta(minutes=1)
+        file = cdc_file(ITEMS, self.clock.now, rows, self._extension)
+        self._put(file, columns)
+        return file.key
+
+    @property
+    def _extension(self) -> str:
+        return "json" if self.form == "json" else "csv"
+
+    def _put(self, file: DmsFile, columns: Sequence[str] | None = None) -> None:
+        own, dms = columns or self.columns, self.bench.dms
+        if self.form == "json":
+            content = json_bytes(file, columns_of(file, own, ["id"], dms), dms, ascii_only=False)
+        else:
+            content = csv_bytes(file, own, ["id"], dms)
+        assert self.bench.location is not None
+        put(self.bench.location, file.key, content)
+
+    def check(self) -> None:
+        """Silver's columns that the source has are equal to the source's."""
+        self.bench.apply()
+        names = self.columns
+        stored = [{name: row[name] for name in names} for row in self.bench.stored()]
+        assert comparable(stored) == comparable([{name: row[name] for name in names} for row in self.rows()])
+
+    def check_rebuilt(self) -> None:
+        """Every shape is as its files give it."""
+        for target in self.bench.lake.targets:
+            assert rebuild(self.bench.lake.runtime, target, publish=False).equal, target.name
+
+    def types(self) -> dict[str, str]:
+        return {field.name: str(field.field_type) for field in self.bench.table().schema().fields}
+
+
+@pytest.fixture(params=["header", "no header", "json"])
+def live(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, request: pytest.FixtureRequest
+) -> Live:
+    """Three rows in silver."""
+    found = Live(tmp_path, new_database, request.param)
+    for number in (1, 2, 3):
+        found.insert(number, name=f"n{number}", size=number, price=Decimal("1.50"))
+    found.load()
+    found.changes(found.update(1, size=11))
+    found.check()
+    return found
+
+
+def test_a_column_is_added(live: Live) -> None:
+    live.ddl("ALTER TABLE items ADD fee numeric(12, 3)", "ALTER TABLE items ADD seen timestamptz")
+    live.changes(live.update(2, fee=Decimal("0.125")), live.insert(4, fee=Decimal("999999999.999")))
+    live.check()
+    assert live.types()["fee"] == "decimal(12, 3)"
+    assert live.types()["seen"] == "timestamptz"
+    newest = live.bench.lake.runtime.contracts.of("silver_shop.items").newest
+    assert newest is not None
+    assert "source database" in newest.origin, "the contract says who stated the type"
+
+
+def test_a_column_is_dropped(live: Live) -> None:
+    live.ddl("ALTER TABLE items DROP size")
+    live.changes(live.update(2, name="later"), live.insert(4, name="new"))
+    live.check()
+    assert {row["id"]: row["size"] for row in live.bench.stored()} == {1: 11, 2: None, 3: 3, 4: None}
+
+
+def test_a_column_that_is_never_null_is_dropped(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    columns = COLUMNS | {"name": "string not null"}
+    live = Live(tmp_path, new_database, "no header", columns=columns, also=["change_log", "history"])
+    live.insert(1, name="a", size=1)
+    live.load()
+    live.changes(live.update(1, name="b"))
+    live.check()
+    live.ddl("ALTER TABLE items DROP name")
+    live.changes(live.update(1, size=2), live.insert(2, size=3))
+    live.check()
+    live.changes(live.update(2, size=4))
+    live.check()
+    live.check_rebuilt()
+
+
+def test_a_column_in_the_middle_is_dropped_and_one_is_added_later(live: Live) -> None:
+    live.ddl("ALTER TABLE items DROP name")
+    live.changes(live.update(2, size=5))
+    live.check()
+    live.ddl("ALTER TABLE items ADD colour varchar(5)")
+    live.changes(live.update(3, colour="red"), live.insert(5, colour="blue", price=Decimal("2.00")))
+    live.check()
+
+
+def test_a_column_is_renamed(live: Live) -> None:
+    live.ddl("ALTER TABLE items RENAME size TO width")
+    live.changes(live.update(2, width=22))
+    live.bench.apply()
+    rows = {row["id"]: row for row in live.bench.stored()}
+    if live.form == "no header":
+        assert rows[2]["size"] == 22, "its place says which column it is"
+    else:
+        assert (rows[2]["width"], live.types()["width"]) == (22, "int"), "a rename looks like a new column"
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
+@pytest.mark.parametrize("loaded", [True, False], ids=["a load", "changes"])
+def test_a_narrower_file_is_not_read_as_one_without_before_images(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, asked: bool, loaded: bool
+) -> None:
+    # Texts fit any column, and a full load's sequences and before images are empty: the values show nothing.
+    columns = {"id": "long not null", "name": "string", "note": "string"}
+    live = Live(
+        tmp_path,
+        new_database,
+        "no header",
+        columns=columns,
+        dms={} if loaded else {"change_sequence_column": None},
+    )
+    if not loaded:
+        live.bench.dms = {**live.bench.dms, "change_sequence_column": None}
+    live.ddl(
+        "DROP TABLE items", "CREATE TABLE items (id bigint PRIMARY KEY, name varchar(9), note varchar(9))"
+    )
+    if not asked:
+        live.bench.edit_source(database=None)
+    live.insert(1, name="a", note="b")
+    live.load()
+    live.changes(live.update(1, note="c"))
+    live.check()
+    live.ddl("ALTER TABLE items DROP name")
+    if loaded:
+        live.clock.now += timedelta(hours=8)
+        live._put(load_file(ITEMS, live.rows(), at=live.clock.now))
+    else:
+        live.changes(live.update(1, note="d"))
+    if asked:
+        live.check()
+        return
+    with pytest.raises(TableStopped, match=r"fields and no header, and lake.yaml expects \d"):
+        live.bench.apply()
+    assert live.bench.stored() == [{"id": 1, "name": "a", "note": "c"}]
+
+
+def test_types_are_widened(live: Live) -> None:
+    live.ddl("ALTER TABLE items ALTER size TYPE bigint", "ALTER TABLE items ALTER price TYPE numeric(14, 2)")
+    live.changes(
+        live.update(2, size=2**40), live.insert(4, price=Decimal("123456789012.34")), live.insert(5, size=1)
+    )
+    live.check()
+    assert (live.types()["size"], live.types()["price"]) == ("long", "decimal(14, 2)")
+    assert live.bench.lake.runtime.quarantine.all("silver_shop.items") == []
+
+
+def test_a_bad_row_is_quarantined_if_the_source_has_no_wider_type(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database)
+    live.insert(1, size=1)
+    live.load()
+    live.changes(live.clock.change("I", {"id": 2, "size": "many"}), live.insert(3, size=3))
+    live.check()
+    (held,) = live.bench.lake.runtime.quarantine.all("silver_shop.items")
+    assert "size" in held.reason
+
+
+def test_an_earlier_file_that_arrives_late(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database, "no header")
+    live.insert(1, size=1)
+    live.load()
+    live.changes(live.update(1, size=2))
+    live.check()
+    late = live.insert(2, name="late", size=1)
+    before = live.columns
+    live.clock.now += timedelta(minutes=1)
+    late_file = cdc_file(ITEMS, live.clock.now, [late])
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)", "ALTER TABLE items ALTER size TYPE bigint")
+    live.changes(live.insert(3, fee=Decimal("1.25")))
+    live.bench.apply()
+    live.changes(live.insert(4, size=2**35))
+    live.bench.apply()
+    live._put(late_file, before)
+    live.check()
+
+
+def test_a_change_of_lake_yaml_keeps_what_files_brought(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database, "no header")
+    live.insert(1, name="a", size=1)
+    live.load()
+    live.changes(live.update(1, size=2))
+    live.check()
+    live.ddl("ALTER TABLE items DROP name", "ALTER TABLE items ADD fee numeric(5, 2)")
+    table = {"columns": COLUMNS, "primary_key": ["id"]}
+    # Two changes at once leave the width as it was: nobody can say which columns the file has.
+    live.ddl("ALTER TABLE items DROP fee")
+    live.changes(live.update(1, size=3))
+    live.check()
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
+    live.changes(live.update(1, fee=Decimal("1.25")))
+    live.check()
+    live.bench.edit({ITEMS: table | {"comments": {"size": "in cm"}, "ignore": ["other"]}})
+    live.changes(live.insert(2, fee=Decimal("2.25"), size=4))
+    live.check()
+    # The user takes over what the files brought.
+    own = {"id": "long not null", "size": "int", "price": "decimal(10, 2)", "fee": "decimal(5, 2)"}
+    live.bench.edit({ITEMS: table | {"columns": own}})
+    live.changes(live.insert(3, fee=Decimal("3.25")))
+    live.check()
+
+
+def test_what_the_source_does_not_explain_stops_the_table(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database, "no header")
+    live.insert(1, size=1)
+    live.load()
+    live.check()
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
+    change = live.update(1, fee=Decimal("1.25"))
+    columns = live.columns
+    live.ddl("ALTER TABLE items DROP fee", "ALTER TABLE items DROP name", "ALTER TABLE items ADD tax int")
+    live.changes(change, columns=columns)
+    with pytest.raises(
+        TableStopped, match=r"9 fields and no header.* at the source there is tax beyond"
+    ) as stop:
+        live.bench.apply()
+    assert "there is no name any more" in str(stop.value)
+
+
+@pytest.mark.parametrize("form", ["header", "no header"])
+def test_a_database_that_cannot_be_read(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, form: str
+) -> None:
+    live = Live(tmp_path, new_database, form)
+    live.insert(1, size=1)
+    live.load()
+    live.check()
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)", "ALTER TABLE items RENAME TO hidden")
+    live.ddl("CREATE VIEW items AS SELECT * FROM hidden")
+    live.changes(live.update(1, fee=Decimal("1.25")))
+    with pytest.raises(TableStopped, match=r"no table public.items.* goes on by itself"):
+        live.bench.apply()
+    live.ddl("DROP VIEW items", "ALTER TABLE hidden RENAME TO items")
+    live.check()
+
+
+@pytest.mark.parametrize("policy", ["stop", "ignore"])
+@pytest.mark.parametrize("form", ["header", "no header"])
+def test_policies_hold(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, form: str, policy: str
+) -> None:
+    live = Live(tmp_path, new_database, form, schema_changes=policy, quarantine={"max_rows": 0})
+    live.insert(1, size=1)
+    live.load()
+    live.check()
+    live.ddl("ALTER TABLE items ALTER size TYPE bigint")
+    live.changes(live.update(1, size=2**40))
+    wanted = "at the source size is long" if policy == "stop" else "max_rows is 0"
+    with pytest.raises(TableStopped, match=wanted):
+        live.bench.apply()
+
+
+DDL = (
+    "ADD c{n} numeric(8, 2)",
+    "ADD c{n} bigint",
+    "ADD c{n} boolean",
+    "ADD c{n} text",
+    "DROP {column}",
+    "ALTER {whole} TYPE bigint",
+)
+
+
+@pytest.mark.parametrize("form", ["header", "no header"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 9))])
+def test_random_changes_of_columns(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, seed: int, form: str
+) -> None:
+    chance = random.Random(f"{seed} {form}")
+    live = Live(tmp_path, new_database, form, also=["change_log", "history"])
+    for number in range(1, 6):
+        live.insert(number, name=f"n{number}", size=number)
+    live.load()
+    live.check()
+    for step in range(8):
+        kinds = {c["name"]: str(c["type"]) for c in sa.inspect(live.source).get_columns("items")}
+        others = [name for name in kinds if name != "id"]
+        whole = [name for name in others if kinds[name] == "INTEGER"]
+        statement = chance.choice([text for text in DDL if "whole" not in text or whole])
+        column = chance.choice(others) if others else None
+        if "{column}" not in statement or column is not None:
+            filled = statement.format(n=step, column=column, whole=chance.choice(whole) if whole else None)
+            live.ddl(f"ALTER TABLE items {filled}")
+        # As silver has it: the file that first shows a new width is not the load.
+        changes = [live.update(chance.randint(1, 5), **_value(live, chance)) for _ in range(3)]
+        live.changes(*changes, live.insert(10 + step, **_value(live, chance)))
+        live.check()
+    live.check_rebuilt()
+
+
+def _value(live: Live, chance: random.Random) -> dict[str, Any]:
+    """A value for one of the columns, up to the limits of its type."""
+    kinds = {c["name"]: str(c["type"]) for c in sa.inspect(live.source).get_columns("items")}
+    name = chance.choice([name for name in kinds if name != "id"])
+    values = {
+        "INTEGER": 2**31 - 1,
+        "BIGINT": 2**60,
+        "BOOLEAN": True,
+        "NUMERIC(8, 2)": Decimal("999999.99"),
+        "NUMERIC(10, 2)": Decimal("-0.01"),
+    }
+    return {name: values.get(kinds[name], 'a, "text"')}
