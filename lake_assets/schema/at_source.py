@@ -3,7 +3,7 @@ what: a new column of a text file, another width of a CSV file without a header,
 
 Here: what the source's present columns may mean for the contract. A source that allows two explanations, or that cannot
 be read, stops the table. Not here: reading the database (`storage/reflection/reflect.py`), when to ask
-(`evolve.py`, `silver/apply/ask_source.py`).
+(`evolve.py`, `silver/write/ask_source.py`).
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from lake_assets.cli import app
 from lake_assets.commands.setup.new import add_mart
 from lake_assets.commands.setup.validate import check
-from lake_assets.commands.setup.yaml_insert import with_entry
 from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.lake import open_lake
+from lake_assets.onboarding.yaml_insert import with_entry
 from lake_assets_tests.helpers.lakes.guide_project import spark_section
 from lake_assets_tests.helpers.lakes.small_lakes import write_file
 from lake_assets_tests.helpers.processes.child import environment

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
-from lake_assets.commands.setup.yaml_columns import Edit, with_edits
 from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
+from lake_assets.onboarding.yaml_columns import Edit, with_edits
 
 LAKE = """\
 # The shop's lake.

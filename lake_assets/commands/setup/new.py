@@ -15,7 +15,6 @@ from pathlib import Path
 from string import Template
 
 from lake_assets.commands.setup.new_mart import new_mart
-from lake_assets.commands.setup.yaml_insert import with_entry
 from lake_assets.config import FURTHER_SHAPES, UNDECIDED, SourceConfig, TableName, table_mistake
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.errors import LakeError
@@ -28,6 +27,7 @@ from lake_assets.onboarding.lake_yaml_text import (
     table_lines,
 )
 from lake_assets.onboarding.partitions import joined
+from lake_assets.onboarding.yaml_insert import with_entry
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.reflection.declared import Declared
 from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable, read_tables

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lake_assets.checks.schema_rules import by_new_names
-from lake_assets.commands.setup.yaml_columns import Edit, with_edits
 from lake_assets.config import SourceConfig, TableConfig, TableName
 from lake_assets.config.config_file import ConfigError, included_tables, load_lake
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
+from lake_assets.onboarding.yaml_columns import Edit, with_edits
 from lake_assets.schema.promotion import holds, widens
 from lake_assets.storage.reflection.reflect import SourceTable, read_tables
 from lake_assets.words import many
