@@ -78,22 +78,22 @@ def refuse_width(name: str, file: LoggedFile, expected: Layout) -> UnknownWidth:
 def refuse_lost_columns(
     name: str,
     files: Iterable[LoggedFile],
-    logged: Iterable[LoggedFile],
+    logged: Sequence[LoggedFile],
     at: Callable[[LoggedFile], tuple[TableConfig, DmsSettings]],
 ) -> None:
     """Raises UnknownWidth if one of the files is narrower than its present layout, though an older file is not: the
     source has dropped a column, or DMS no longer adds one, and the values of a full load cannot show which. `logged`:
     all files of the table; `at`: the table and the settings by which a file is read."""
-    for file in files:
+    unnamed = [file for file in files if _has_no_header(file)]
+    known = dated(filter(_has_no_header, logged), logged) if unnamed else []
+    for file in dated(unnamed, logged):
         table, dms = at(file)
-        if not _has_no_header(file) or table.era(file.written_at):
+        if table.era(file.written_at):
             continue
         expected = contract_layout(table, dms, file.kind)
         whole = {kind: len(contract_layout(table, dms, kind).columns) for kind in FileKind}
         older = (
-            each
-            for each in logged
-            if _has_no_header(each) and each.width == whole[each.kind] and each.written_at < file.written_at
+            each for each in known if each.width == whole[each.kind] and each.written_at < file.written_at
         )
         if (file.width or 0) < len(expected.columns) and any(older):
             raise refuse_width(name, file, expected)
