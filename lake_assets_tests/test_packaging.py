@@ -5,8 +5,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,66 @@ def test_builds_are_pinned_too():
     # `make install` builds without isolation, with these.
     built_with = [Requirement(text) for text in pyproject()["build-system"]["requires"]]
     assert all(requirement.specifier.contains(pins()[requirement.name]) for requirement in built_with)
+
+
+def test_what_only_extras_require_is_not_needed(tmp_path: Path) -> None:
+    """A project without extras reads its lake.yaml, has its commands, and opens in Dagster."""
+    options = setup_cfg()
+    always = {
+        canonicalize_name(Requirement(line).name) for line in _lines(options["options"]["install_requires"])
+    }
+    always |= _required_by(always)
+    extras = {canonicalize_name(requirement.name) for requirement in requirements()} - always
+    modules = {
+        module
+        for module, names in metadata.packages_distributions().items()
+        if {canonicalize_name(name) for name in names} <= extras
+    }
+    assert {"confluent_kafka", "duckdb", "psycopg"} <= modules
+    (tmp_path / "lake.yaml").write_text(
+        "catalog: {uri: catalog.db, warehouse: warehouse}\n"
+        "sources: {shop: {location: bronze, tables: {public.items: {columns: {id: long}, primary_key: [id]}}}}\n"
+        "gold: {start_date: 2026-03-01}\n"
+    )
+    program = (
+        f"import sys\nsys.modules.update(dict.fromkeys({sorted(modules)}))\n"
+        "import lake_assets.definitions\nfrom lake_assets.cli import main\nsys.argv = ['lake-assets', 'validate']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**plain_environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _required_by(names: Iterable[str]) -> set[str]:
+    """What the installed distributions require, and what that requires."""
+    found: set[str] = set()
+    open_ones = list(names)
+    while open_ones:
+        for text in metadata.requires(open_ones.pop()) or ():
+            requirement = Requirement(text)
+            name = canonicalize_name(requirement.name)
+            if name not in found and (
+                requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            ):
+                try:
+                    metadata.distribution(name)
+                except metadata.PackageNotFoundError:
+                    continue
+                found.add(name)
+                open_ones.append(name)
+    return found
 
 
 def test_every_extra_is_in_dev():

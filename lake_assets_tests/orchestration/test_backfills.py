@@ -168,7 +168,9 @@ def assert_rides(dev: Dev, lake: Lake, version: int) -> None:
     """Both marts have the source's rides of every day, all computed by this version."""
     expected = sorted((day, rides, version) for day, rides in trips_by_day(dev).items())
     for mart in MARTS:
-        rows = lake.runtime.catalog.load_table(f"gold.{mart}").scan().to_arrow().to_pylist()
+        every = lake.runtime.catalog.load_table(f"gold.{mart}").scan().to_arrow().to_pylist()
+        # In a continuous lake, the marts begin some days before the history.
+        rows = [row for row in every if row["day"] >= dev.start.date()]
         assert sorted((row["day"].isoformat(), row["rides"], row["version"]) for row in rows) == expected, (
             mart
         )

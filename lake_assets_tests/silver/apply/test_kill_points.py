@@ -223,6 +223,8 @@ def check_left_behind(point: Point, before: Found, found: Found) -> None:
         assert found == before
         return
     assert logged == 2
+    if point.name == "log append, untold":
+        return  # the batches begin before Dagster knows of the files: how far they have come is open
     if point.step is Step.LOGGING:
         assert replace(found, head=before.head) == before
     elif point.step is Step.ALTERING:
@@ -233,7 +235,9 @@ def check_left_behind(point: Point, before: Found, found: Found) -> None:
         assert (moved, column, version, "items" in found.branches) == (set(), 1, 0, True)
     else:
         assert point.step is Step.PUBLISHED
-        assert (moved, column) == ({"items"}, 1)
+        # Batches of other tables go on while Dagster reports one.
+        assert moved == {"items"} or (point.name == "report, under way" and "items" in moved)
+        assert column == 1
         # What a kill between the two has left to do comes with the next batch.
         assert (version > 0) == (point.name not in ("fast_forward, done", "evolve, published"))
 
