@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint audit clean
+.PHONY: help install demo demo-aws demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint audit clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -38,6 +38,10 @@ $(JARS): $(INSTALLED)
 
 demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 	.venv/bin/lake-assets demo run
+
+# Files in S3, S3's events in a queue, tables in Glue: moto has these services in this process.
+demo-aws: $(JARS)  ## the same on S3, SQS and Glue, which moto has on this machine: history, live changes, comparison
+	.venv/bin/python -m lake_assets_tests.aws_demo .lake/aws 20000
 
 demo-stream: $(JARS)  ## the same source through Kafka, whose broker starts here: history, live changes, latency
 	.venv/bin/lake-assets demo stream

@@ -299,13 +299,14 @@ def dev(
 ) -> None:
     """Start Dagster's UI and daemon on this lake."""
     from lake_assets.commands.run.dev import dev as run_dev
+    from lake_assets.commands.setup.folder import local_folder
     from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
 
     lake = load_lake(context.obj)
     arguments = None
     if feed:
-        if not demo_source(lake).exists:
+        if not demo_source(lake, local_folder(lake, context.obj)).exists:
             generate_history(context.obj, changes=200_000, days=7, seed=1)
         arguments = ["demo", "feed", "--rate", str(rate)]
     message = f"Dagster's UI starts on http://localhost:{port}; Ctrl-C stops it" + (

@@ -103,11 +103,11 @@ def test_builds_are_pinned_too():
 def test_what_only_extras_require_is_not_needed(tmp_path: Path) -> None:
     """A project without extras reads its lake.yaml, has its commands, and opens in Dagster."""
     options = setup_cfg()
-    always = {
+    always: set[str] = {
         canonicalize_name(Requirement(line).name) for line in _lines(options["options"]["install_requires"])
     }
     always |= _required_by(always)
-    extras = {canonicalize_name(requirement.name) for requirement in requirements()} - always
+    extras = {str(canonicalize_name(requirement.name)) for requirement in requirements()} - always
     modules = {
         module
         for module, names in metadata.packages_distributions().items()

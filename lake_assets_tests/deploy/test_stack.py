@@ -60,26 +60,6 @@ FILES = {
 }
 
 
-SENSOR = """
-import sys
-from pathlib import Path
-
-import dagster as dg
-
-from lake_assets.config.config_file import load_lake
-from lake_assets.lake import open_lake
-from lake_assets.orchestration.lake_definitions import build_definitions
-from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
-
-lake = open_lake(load_lake(Path(sys.argv[1])))
-with dg.DagsterInstance.ephemeral() as instance:
-    shop = Shop(Path(), lake, Path(), instance, build_definitions(lake))
-    assert shop.run(shop.request()).success
-    assert not shop.tick().run_requests
-"""
-"""The sensor of files ticks, what it requests runs, and it ticks again."""
-
-
 class _Loader(yaml.SafeLoader):
     """Reads CloudFormation's short functions as their arguments."""
 
@@ -296,7 +276,15 @@ def test_files_go_through_the_stack_to_silver(
     for name in ("access_key_id", "secret_access_key", "region"):
         monkeypatch.setenv(f"AWS_{name.upper()}", ACCESS[name])
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
-    output_of(run_python("-c", SENSOR, path, timeout=PATIENCE, env=environment()))
+    output_of(
+        run_python(
+            "-m",
+            "lake_assets_tests.helpers.orchestration.sensor_run",
+            path,
+            timeout=PATIENCE,
+            env=environment(),
+        )
+    )
     assert waiting() == 0
     table = open_catalog(load_lake(path).catalog).load_table("silver_shop.orders")
     rows = table.scan().to_arrow().select(["id", "status"]).sort_by("id").to_pylist()

@@ -37,11 +37,13 @@ def feed(
     duration: Annotated[float | None, typer.Option(help="Seconds; by default until it is stopped.")] = None,
 ) -> None:
     """Continue the source in real time."""
+    from lake_assets.commands.setup.folder import local_folder
     from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.feed import run_feed
 
-    source = demo_source(load_lake(context.obj))
+    config = load_lake(context.obj)
+    source = demo_source(config, local_folder(config, context.obj))
     run_feed(
         source.output,
         source.database,
@@ -65,14 +67,14 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
 
     config = load_lake(context.obj)
     check_spark(config)
-    source = demonstration.demo_source(config)
+    folder = local_folder(config, context.obj)
+    source = demonstration.demo_source(config, folder)
     if source.exists:
         flushed = demonstration.flush_leftovers(source)
     else:
         flushed = True
         # Spark starts while the history is generated; the main job of this process then uses it.
-        log = local_folder(config, context.obj) / SPARK_LOG
-        SparkSessions(on_running_server(context.obj), log).begin(brief=changes <= BRIEF_ROWS)
+        SparkSessions(on_running_server(context.obj), folder / SPARK_LOG).begin(brief=changes <= BRIEF_ROWS)
         generate_history(context.obj, changes, days, seed)
     code = run_sync(context.obj, None, None, True, layers=True)
     lake = open_lake(config)
@@ -93,11 +95,13 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
 def generate_history(config: Path, changes: int, days: float, seed: int) -> None:
     """Writes the demonstration's history, unless there is one."""
     from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.commands.setup.folder import local_folder
     from lake_assets.config.config_file import load_lake
     from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.demo_commands import generate as generate_demo
 
-    source = demo_source(load_lake(config))
+    lake = load_lake(config)
+    source = demo_source(lake, local_folder(lake, config))
     if source.exists:
         err.print(f"{source.database} exists already: the source continues from it.")
         return

@@ -78,7 +78,9 @@ def stream(
         lake = open_lake(load_lake(found.config))
         rounds = _live(lake, found, seconds, rate)
         added = {STATIONS.name: (ADDED.name,)}
-        comparisons = demonstration.compare(lake, demonstration.demo_source(lake.config), added)
+        comparisons = demonstration.compare(
+            lake, demonstration.demo_source(lake.config, found.database.parent), added
+        )
         show_comparison(out, comparisons)
         filled = _filled(lake)
         out.print(
