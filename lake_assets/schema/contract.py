@@ -65,16 +65,11 @@ class Contract(Model):
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)
 
-    def with_column(self, column: Column, after: Sequence[Column] = ()) -> "Contract":
-        """The contract with the column replaced by name, or added: behind the last column that `after` names too, else
-        as the last one."""
+    def with_column(self, column: Column) -> "Contract":
+        """The contract with the column replaced by name, or added as the last one."""
         if self.column(column.name) is None:
-            names = {before.name for before in after}
-            places = [place for place, own in enumerate(self.columns, start=1) if own.name in names]
-            place = places[-1] if places else len(self.columns)
-            columns = (*self.columns[:place], column, *self.columns[place:])
-        else:
-            columns = tuple(column if c.name == column.name else c for c in self.columns)
+            return self.model_copy(update={"columns": (*self.columns, column)})
+        columns = tuple(column if c.name == column.name else c for c in self.columns)
         return self.model_copy(update={"columns": columns})
 
     def widened(self, columns: Sequence[Column]) -> "Contract":

@@ -128,24 +128,18 @@ class _Versions:
 
 
 def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:
-    """The configured contract with the columns, types, NULLs and earlier layouts that files have added, and without the
-    columns that they dropped: lake.yaml may have been edited for another reason."""
-    contract = _without_what_files_dropped(configured, newest)
-    renamed_or_ignored = {*configured.renamed_from.values(), *configured.ignore}
-    for place, column in enumerate(newest.contract.columns):
+    """The configured contract with the columns, types, NULLs and earlier layouts that files have added: lake.yaml may
+    have been edited for another reason."""
+    contract = configured
+    for column in newest.contract.columns:
         before, now = newest.configured.column(column.name), configured.column(column.name)
+        renamed_or_ignored = {*configured.renamed_from.values(), *configured.ignore}
         gone = now is None and before is None and column.name not in renamed_or_ignored
         if gone or (now is not None and now == before != column):
-            contract = contract.with_column(column, after=newest.contract.columns[:place])
+            contract = contract.with_column(column)
     if configured.earlier == newest.configured.earlier:
         contract = contract.model_copy(update={"earlier": newest.contract.earlier})
     today = {old: new for new, old in configured.renamed_from.items() if configured.column(old) is None}
     dropped = {today.get(name, name): at for name, at in newest.contract.dropped_at.items()}
     kept = {name: at for name, at in dropped.items() if contract.column(name) is not None}
     return contract.model_copy(update={"dropped_at": kept})
-
-
-def _without_what_files_dropped(configured: Contract, newest: ContractVersion) -> Contract:
-    dropped = [c for c in newest.configured.columns if newest.contract.column(c.name) is None]
-    columns = tuple(column for column in configured.columns if column not in dropped)
-    return configured.model_copy(update={"columns": columns}) if columns else configured

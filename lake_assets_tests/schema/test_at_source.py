@@ -4,7 +4,7 @@ Here: decisions. Not here: real databases, files and rows (`silver/test_columns_
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -44,19 +44,20 @@ def file(width: int) -> LoggedFile:
     return replace(logged(7, "public/items/f", format="csv", columns=None), width=width, flush_time=at)
 
 
-def with_width(at_source: AtSource, own: int, **more: Any) -> Contract:
-    """`own`: the file's fields of the source's columns."""
-    config = table(**more)
-    return at_source.with_width(contract_of(config, DMS), config, file(own + BESIDE), WHY)
+def with_more(at_source: AtSource, own: int, **more: Any) -> Contract:
+    """`own`: the file's fields of the source's columns. An older file has the width of lake.yaml."""
+    config, later = table(**more), file(own + BESIDE)
+    older = replace(file(len(COLUMNS) + BESIDE), flush_time=later.written_at - timedelta(minutes=1))
+    return at_source.with_more(contract_of(config, DMS), config, later, [older, later], WHY)
 
 
 def names(contract: Contract) -> list[str]:
     return [f"{column.name} {column.type}" for column in contract.columns]
 
 
-def test_a_column_between_others() -> None:
-    contract = with_width(source(id="long", fee="decimal(5, 2)", name="string", size="int"), 4)
-    assert names(contract) == ["id long", "fee decimal(5, 2)", "name string", "size int"]
+def test_a_column_behind_the_others() -> None:
+    contract = with_more(source(id="long", name="string", size="int", fee="decimal(5, 2)"), 4)
+    assert names(contract) == ["id long", "name string", "size int", "fee decimal(5, 2)"]
     assert contract.columns[0].required, "the contract's own declarations stay"
     (before,) = contract.earlier
     assert before.until_file == "20260301-123015123"
@@ -64,9 +65,15 @@ def test_a_column_between_others() -> None:
     assert [column.name for column in before.columns] == list(COLUMNS)
 
 
-def test_a_column_that_lake_yaml_renames() -> None:
-    at_source = source(id="long", title="string", size="int", fee="int")
-    assert names(with_width(at_source, 4, renamed_from={"name": "title"})) == [
+def test_without_an_older_file_there_is_no_earlier_layout() -> None:
+    config, first = table(), file(4 + BESIDE)
+    at_source = source(id="long", name="string", size="int", fee="int")
+    assert at_source.with_more(contract_of(config, DMS), config, first, [first], WHY).earlier == ()
+
+
+def test_names_of_the_mapping_and_of_lake_yaml() -> None:
+    at_source = source(ID="long", Title="string", SIZE="int", fee="int")
+    assert names(with_more(at_source, 4, renamed_from={"name": "title"})) == [
         "id long",
         "name string",
         "size int",
@@ -77,17 +84,33 @@ def test_a_column_that_lake_yaml_renames() -> None:
 @pytest.mark.parametrize(
     ("at_source", "own", "said"),
     [
-        (source(id="long", name="string", size="int"), 4, "the columns are those of the contract"),
-        (source(id="long", name="string", size="int", a="int", b="int"), 4, "there is a, b beyond"),
-        (source(id="long", name="string", a="int", b="int"), 4, "a, b beyond .* there is no size any more"),
-        (source(name="string", size="int"), 2, "no column id any more, which is part of the primary key"),
+        (source(id="long", name="string", size="int"), 4, "the columns are id, name, size"),
+        (source(id="long", name="string", size="int", a="int", b="int"), 4, "are id, name, size, a, b"),
+        (source(id="long", fee="int", name="string", size="int"), 4, "are id, fee, name, size"),
+        (source(id="long", size="int", name="string", fee="int"), 4, "are id, size, name, fee"),
+        (source(id="long", name="string", a="int", b="int"), 4, "are id, name, a, b"),
+        (source(id="long", name="string"), 2, "are id, name"),
+        (source(id="long", name="string", size="int", commit_ts="timestamp"), 4, "size, commit_ts"),
         (source(id="long", name="string", size="int", fee=undecided("who knows")), 4, r"open \(who knows\)"),
         (AtSource("public.items", lambda: None), 4, "no table public.items"),
     ],
 )
 def test_what_explains_no_width(at_source: AtSource, own: int, said: str) -> None:
     with pytest.raises(TableStopped, match=f"{WHY}.*{said}"):
-        with_width(at_source, own)
+        with_more(at_source, own)
+
+
+def test_a_column_that_lake_yaml_ignores_has_no_place() -> None:
+    with pytest.raises(TableStopped, match="size, fee"):
+        with_more(source(id="long", name="string", size="int", fee="int"), 4, ignore=["fee"])
+
+
+def test_files_of_both_widths_at_a_time() -> None:
+    config, later = table(), file(4 + BESIDE)
+    newer = replace(file(len(COLUMNS) + BESIDE), flush_time=later.written_at + timedelta(minutes=1))
+    at_source = source(id="long", name="string", size="int", fee="int")
+    with pytest.raises(TableStopped, match="in all files from a time on"):
+        at_source.with_more(contract_of(config, DMS), config, later, [later, newer], WHY)
 
 
 def test_a_database_that_fails_is_asked_once() -> None:
@@ -118,10 +141,11 @@ def test_wider_types() -> None:
     assert [c.type for c in source(id="long", size="long").widened(contract, WHY)] == ["long"]
     for kind in ("int", "string", "double"):
         assert source(id="long", size=kind).widened(contract, WHY) == [], kind
+    assert AtSource("public.items", lambda: None).widened(contract, WHY) == [], "a source that is retired"
 
 
 def test_earlier_layouts_are_widened_with_the_contract() -> None:
-    changed = with_width(source(id="long", name="string", size="int", fee="int"), 4)
+    changed = with_more(source(id="long", name="string", size="int", fee="int"), 4)
     (wider,) = source(size="long").widened(changed, WHY)
     contract = changed.widened([wider])
     assert contract.earlier[0].columns is not None

@@ -5,7 +5,6 @@ Here: silver compared with the source's own table after each change. Not here: w
 """
 
 import random
-from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,114 +12,15 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
+from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
-from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.helpers.files.dms_files import (
-    Clock,
-    DmsFile,
-    cdc_file,
-    columns_of,
-    csv_bytes,
-    json_bytes,
-    load_file,
-    put,
-)
-from lake_assets_tests.helpers.lakes.bench import Bench, comparable
-from lake_assets_tests.helpers.servers.postgresql import psycopg_engine
+from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
+from lake_assets_tests.helpers.lakes.live_table import COLUMNS, ITEMS, Live, NewDatabase
 
 pytestmark = pytest.mark.spark
-ITEMS = "public.items"
-CREATE = (
-    "CREATE TABLE public.items (id bigint PRIMARY KEY, name varchar(20), size integer, price numeric(10, 2))"
-)
-COLUMNS = {"id": "long not null", "name": "string", "size": "int", "price": "decimal(10, 2)"}
-NewDatabase = Callable[[str], str]
-
-
-class Live:
-    """A table of PostgreSQL whose changes land as DMS would write them."""
-
-    def __init__(self, folder: Path, new_database: NewDatabase, form: str = "header", **table: Any) -> None:
-        self.form = form
-        self.address = new_database(CREATE)
-        self.source = psycopg_engine(self.address)
-        self.bench = Bench(
-            folder,
-            {ITEMS: {"columns": COLUMNS, "primary_key": ["id"], **table}},
-            {"add_column_name": form == "header"},
-            source={"database": self.address},
-        )
-        self.clock = Clock()
-
-    def ddl(self, *statements: str) -> None:
-        with self.source.begin() as connection:
-            for statement in statements:
-                connection.exec_driver_sql(statement)
-
-    @property
-    def columns(self) -> list[str]:
-        return [column["name"] for column in sa.inspect(self.source).get_columns("items")]
-
-    def rows(self) -> list[dict[str, Any]]:
-        with self.source.connect() as connection:
-            return [dict(row) for row in connection.execute(sa.text("SELECT * FROM items")).mappings()]
-
-    def insert(self, number: int, **values: Any) -> dict[str, Any]:
-        """A row in the source, and its change."""
-        row = dict.fromkeys(self.columns) | {"id": number} | values
-        names = ", ".join(f'"{name}"' for name in row)
-        held = ", ".join(f":{name}" for name in row)
-        with self.source.begin() as connection:
-            connection.execute(sa.text(f"INSERT INTO items ({names}) VALUES ({held})"), row)
-        return self.clock.change("I", row)
-
-    def update(self, number: int, **values: Any) -> dict[str, Any]:
-        with self.source.begin() as connection:
-            edits = ", ".join(f'"{name}" = :{name}' for name in values)
-            connection.execute(sa.text(f"UPDATE items SET {edits} WHERE id = :id"), values | {"id": number})
-            row = connection.execute(sa.text("SELECT * FROM items WHERE id = :id"), {"id": number})
-            found = dict(row.mappings().one())
-        return self.clock.change("U", found, {"id": number})
-
-    def load(self) -> None:
-        self._put(load_file(ITEMS, self.rows(), extension=self._extension))
-
-    def changes(self, *rows: dict[str, Any], columns: Sequence[str] | None = None) -> str:
-        """Lands changes with the columns that the source has now; returns the file's key."""
-        self.clock.now += timedelta(minutes=1)
-        file = cdc_file(ITEMS, self.clock.now, rows, self._extension)
-        self._put(file, columns)
-        return file.key
-
-    @property
-    def _extension(self) -> str:
-        return "json" if self.form == "json" else "csv"
-
-    def _put(self, file: DmsFile, columns: Sequence[str] | None = None) -> None:
-        own, dms = columns or self.columns, self.bench.dms
-        if self.form == "json":
-            content = json_bytes(file, columns_of(file, own, ["id"], dms), dms, ascii_only=False)
-        else:
-            content = csv_bytes(file, own, ["id"], dms)
-        assert self.bench.location is not None
-        put(self.bench.location, file.key, content)
-
-    def check(self) -> None:
-        """Silver's columns that the source has are equal to the source's."""
-        self.bench.apply()
-        names = self.columns
-        stored = [{name: row[name] for name in names} for row in self.bench.stored()]
-        assert comparable(stored) == comparable([{name: row[name] for name in names} for row in self.rows()])
-
-    def check_rebuilt(self) -> None:
-        """Every shape is as its files give it."""
-        for target in self.bench.lake.targets:
-            assert rebuild(self.bench.lake.runtime, target, publish=False).equal, target.name
-
-    def types(self) -> dict[str, str]:
-        return {field.name: str(field.field_type) for field in self.bench.table().schema().fields}
 
 
 @pytest.fixture(params=["header", "no header", "json"])
@@ -151,34 +51,29 @@ def test_a_column_is_added(live: Live) -> None:
 def test_a_column_is_dropped(live: Live) -> None:
     live.ddl("ALTER TABLE items DROP size")
     live.changes(live.update(2, name="later"), live.insert(4, name="new"))
+    if live.form == "no header":
+        # DMS might as well no longer add one of its columns.
+        with pytest.raises(TableStopped, match="at the source the columns are id, name, price"):
+            live.bench.apply()
+        return
     live.check()
     assert {row["id"]: row["size"] for row in live.bench.stored()} == {1: 11, 2: None, 3: 3, 4: None}
 
 
-def test_a_column_that_is_never_null_is_dropped(
+def test_a_column_that_is_never_null_leaves_lake_yaml(
     spark: SparkSession, new_database: NewDatabase, tmp_path: Path
 ) -> None:
     columns = COLUMNS | {"name": "string not null"}
-    live = Live(tmp_path, new_database, "no header", columns=columns, also=["change_log", "history"])
+    live = Live(tmp_path, new_database, columns=columns, also=["change_log", "history"])
     live.insert(1, name="a", size=1)
     live.load()
     live.changes(live.update(1, name="b"))
     live.check()
     live.ddl("ALTER TABLE items DROP name")
+    live.bench.edit({ITEMS: {**live.bench.tables[ITEMS], "columns": {n: columns[n] for n in live.columns}}})
     live.changes(live.update(1, size=2), live.insert(2, size=3))
     live.check()
-    live.changes(live.update(2, size=4))
-    live.check()
     live.check_rebuilt()
-
-
-def test_a_column_in_the_middle_is_dropped_and_one_is_added_later(live: Live) -> None:
-    live.ddl("ALTER TABLE items DROP name")
-    live.changes(live.update(2, size=5))
-    live.check()
-    live.ddl("ALTER TABLE items ADD colour varchar(5)")
-    live.changes(live.update(3, colour="red"), live.insert(5, colour="blue", price=Decimal("2.00")))
-    live.check()
 
 
 def test_a_column_is_renamed(live: Live) -> None:
@@ -199,15 +94,9 @@ def test_a_narrower_file_is_not_read_as_one_without_before_images(
 ) -> None:
     # Texts fit any column, and a full load's sequences and before images are empty: the values show nothing.
     columns = {"id": "long not null", "name": "string", "note": "string"}
-    live = Live(
-        tmp_path,
-        new_database,
-        "no header",
-        columns=columns,
-        dms={} if loaded else {"change_sequence_column": None},
-    )
-    if not loaded:
-        live.bench.dms = {**live.bench.dms, "change_sequence_column": None}
+    dms: dict[str, Any] = {} if loaded else {"change_sequence_column": None}
+    live = Live(tmp_path, new_database, "no header", columns=columns, dms=dms)
+    live.bench.dms = {**live.bench.dms, **dms}
     live.ddl(
         "DROP TABLE items", "CREATE TABLE items (id bigint PRIMARY KEY, name varchar(9), note varchar(9))"
     )
@@ -220,15 +109,109 @@ def test_a_narrower_file_is_not_read_as_one_without_before_images(
     live.ddl("ALTER TABLE items DROP name")
     if loaded:
         live.clock.now += timedelta(hours=8)
-        live._put(load_file(ITEMS, live.rows(), at=live.clock.now))
+        live.put(load_file(ITEMS, live.rows(), at=live.clock.now))
     else:
         live.changes(live.update(1, note="d"))
-    if asked:
-        live.check()
-        return
-    with pytest.raises(TableStopped, match=r"fields and no header, and lake.yaml expects \d"):
+    said = "the columns are id, note" if asked else r"fields and no header, and lake\.yaml expects \d"
+    with pytest.raises(TableStopped, match=said):
         live.bench.apply()
     assert live.bench.stored() == [{"id": 1, "name": "a", "note": "c"}]
+
+
+def test_full_loads_without_before_images_go_on(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database, "no header")
+    for number, hours in ((1, 0), (2, 8)):
+        live.clock.now += timedelta(hours=hours)
+        live.insert(number, name="a", size=number)
+        bare = {**live.bench.dms, "change_sequence_column": None, "before_image_prefix": None}
+        live.put(load_file(ITEMS, live.rows(), at=live.clock.now), dms=bare)
+        live.changes(live.update(number, size=9))
+        live.check()
+
+
+def test_parts_of_a_reload_with_a_new_column(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    """The second part was transferred before the first one."""
+    live = Live(tmp_path, new_database, "no header")
+    live.insert(1, name="a", size=1)
+    live.insert(2, name="b", size=2)
+    live.load()
+    live.changes(live.update(1, size=3))
+    live.check()
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
+    live.update(2, fee=Decimal("1.25"))
+    at = live.clock.now + timedelta(hours=8)
+    parts = [[row for row in live.rows() if row["id"] == number] for number in (1, 2)]
+    live.put(load_file(ITEMS, parts[0], at=at))
+    live.put(load_file(ITEMS, parts[1], part=2, at=at - timedelta(seconds=30)))
+    live.check()
+    live.check_rebuilt()
+
+
+def test_the_order_of_the_sources_columns_counts(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    columns = {"id": "long not null", "price": "decimal(10, 2)", "name": "string", "size": "int"}
+    live = Live(tmp_path, new_database, "no header", columns=columns)
+    live.insert(1, name="a", size=1)
+    live.put(load_file(ITEMS, live.rows()), list(columns))
+    live.bench.apply()
+    live.ddl("ALTER TABLE items ADD fee int")
+    live.changes(live.update(1, fee=1), columns=[*columns, "fee"])
+    with pytest.raises(TableStopped, match="the columns are id, name, size, price, fee"):
+        live.bench.apply()
+
+
+def test_a_shape_that_is_behind_takes_the_same_columns(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    live = Live(tmp_path, new_database, "no header", also=["history"])
+    live.insert(1, size=1)
+    live.load()
+    live.check()
+    live.ddl("ALTER TABLE items ADD fee int")
+    live.changes(live.update(1, fee=7))
+    live.bench.apply(["items"])
+    live.ddl("ALTER TABLE items DROP fee", "ALTER TABLE items ADD tax int")
+    live.bench.apply()
+    newest = next(row for row in live.bench.stored("items_history") if row["_is_current"])
+    assert newest["fee"] == 7
+    assert "tax" not in newest
+
+
+@pytest.mark.parametrize(("column", "said"), [('"Name"', "differs from name only in case"), ('"Op"', "Op")])
+def test_a_name_that_silver_cannot_have(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, column: str, said: str
+) -> None:
+    live = Live(tmp_path, new_database, "no header")
+    live.insert(1, size=1)
+    live.load()
+    live.check()
+    live.ddl(f"ALTER TABLE items ADD {column} varchar(9)")
+    live.changes(live.update(1, size=2))
+    before = live.bench.lake.runtime.contracts.of("silver_shop.items").versions
+    for _ in range(2):
+        with pytest.raises(TableStopped, match=said):
+            live.bench.apply()
+    assert live.bench.lake.runtime.contracts.of("silver_shop.items").versions == before
+
+
+def test_a_retry_asks_too(spark: SparkSession, new_database: NewDatabase, tmp_path: Path) -> None:
+    live = Live(tmp_path, new_database)
+    live.bench.edit_source(database=None)
+    live.insert(1, size=1)
+    live.load()
+    live.ddl("ALTER TABLE items ALTER size TYPE bigint")
+    live.changes(live.update(1, size=2**40))
+    live.bench.apply()
+    assert live.bench.stored_by_id("size") == {1: 1}, "the row is quarantined"
+    live.bench.edit_source(database=SecretStr(live.address))
+    (held,) = live.bench.lake.runtime.quarantine.all("silver_shop.items")
+    retry(live.bench.lake.runtime, [held])
+    live.check()
 
 
 def test_types_are_widened(live: Live) -> None:
@@ -270,7 +253,22 @@ def test_an_earlier_file_that_arrives_late(
     live.bench.apply()
     live.changes(live.insert(4, size=2**35))
     live.bench.apply()
-    live._put(late_file, before)
+    live.put(late_file, before)
+    live.check()
+
+
+def test_a_first_load_that_lake_yaml_does_not_describe(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    """Without transfer times, the load is dated by its object, which is newer than the changes."""
+    dms: dict[str, Any] = {"timestamp_column_name": None}
+    live = Live(tmp_path, new_database, "no header", dms=dms)
+    live.bench.dms = {**live.bench.dms, **dms}
+    live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
+    live.insert(1, size=1, fee=Decimal("1.25"))
+    live.load()
+    live.check()
+    live.changes(live.update(1, size=2))
     live.check()
 
 
@@ -282,12 +280,7 @@ def test_a_change_of_lake_yaml_keeps_what_files_brought(
     live.load()
     live.changes(live.update(1, size=2))
     live.check()
-    live.ddl("ALTER TABLE items DROP name", "ALTER TABLE items ADD fee numeric(5, 2)")
     table = {"columns": COLUMNS, "primary_key": ["id"]}
-    # Two changes at once leave the width as it was: nobody can say which columns the file has.
-    live.ddl("ALTER TABLE items DROP fee")
-    live.changes(live.update(1, size=3))
-    live.check()
     live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
     live.changes(live.update(1, fee=Decimal("1.25")))
     live.check()
@@ -295,8 +288,7 @@ def test_a_change_of_lake_yaml_keeps_what_files_brought(
     live.changes(live.insert(2, fee=Decimal("2.25"), size=4))
     live.check()
     # The user takes over what the files brought.
-    own = {"id": "long not null", "size": "int", "price": "decimal(10, 2)", "fee": "decimal(5, 2)"}
-    live.bench.edit({ITEMS: table | {"columns": own}})
+    live.bench.edit({ITEMS: table | {"columns": COLUMNS | {"fee": "decimal(5, 2)"}}})
     live.changes(live.insert(3, fee=Decimal("3.25")))
     live.check()
 
@@ -313,11 +305,8 @@ def test_what_the_source_does_not_explain_stops_the_table(
     columns = live.columns
     live.ddl("ALTER TABLE items DROP fee", "ALTER TABLE items DROP name", "ALTER TABLE items ADD tax int")
     live.changes(change, columns=columns)
-    with pytest.raises(
-        TableStopped, match=r"9 fields and no header.* at the source there is tax beyond"
-    ) as stop:
+    with pytest.raises(TableStopped, match=r"9 fields and no header.* the columns are id, size, price, tax"):
         live.bench.apply()
-    assert "there is no name any more" in str(stop.value)
 
 
 @pytest.mark.parametrize("form", ["header", "no header"])
@@ -378,7 +367,8 @@ def test_random_changes_of_columns(
         kinds = {c["name"]: str(c["type"]) for c in sa.inspect(live.source).get_columns("items")}
         others = [name for name in kinds if name != "id"]
         whole = [name for name in others if kinds[name] == "INTEGER"]
-        statement = chance.choice([text for text in DDL if "whole" not in text or whole])
+        possible = [text for text in DDL if "whole" not in text or whole]
+        statement = chance.choice([text for text in possible if form == "header" or "DROP" not in text])
         column = chance.choice(others) if others else None
         if "{column}" not in statement or column is not None:
             filled = statement.format(n=step, column=column, whole=chance.choice(whole) if whole else None)

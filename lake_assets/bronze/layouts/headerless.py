@@ -6,7 +6,7 @@ files that name their columns (`bronze/files/formats.py`), reading values (`file
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 
 from lake_assets.bronze.files.formats import Layout, contract_layout
@@ -20,6 +20,7 @@ from lake_assets.words import many
 _CLOCKS_DIFFER = timedelta(hours=1)
 """Tolerance: a file's name has DMS's clock, a change's sequence the source's."""
 _JUST_BEFORE = timedelta(microseconds=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def dated(files: Iterable[LoggedFile], logged: Iterable[LoggedFile]) -> list[LoggedFile]:
@@ -81,25 +82,31 @@ def refuse_lost_columns(
     logged: Sequence[LoggedFile],
     at: Callable[[LoggedFile], tuple[TableConfig, DmsSettings]],
 ) -> None:
-    """Raises UnknownWidth if one of the files is narrower than its present layout, though an older file is not: the
-    source has dropped a column, or DMS no longer adds one, and the values of a full load cannot show which. `logged`:
-    all files of the table; `at`: the table and the settings by which a file is read."""
-    unnamed = [file for file in files if _has_no_header(file)]
-    known = dated(filter(_has_no_header, logged), logged) if unnamed else []
-    for file in dated(unnamed, logged):
+    """Raises UnknownWidth if one of the files is narrower than its present layout, though an older file of its kind is
+    not: the source has dropped a column, or DMS no longer adds one, and the values of a full load cannot show which.
+    `logged`: all files of the table; `at`: the table and the settings by which a file is read."""
+    unnamed = dated(filter(has_no_header, files), logged)
+    first_whole: dict[tuple[Layout, FileKind], datetime] = {}
+    for file in unnamed:
         table, dms = at(file)
-        if table.era(file.written_at):
-            continue
         expected = contract_layout(table, dms, file.kind)
-        whole = {kind: len(contract_layout(table, dms, kind).columns) for kind in FileKind}
-        older = (
-            each for each in known if each.width == whole[each.kind] and each.written_at < file.written_at
-        )
-        if (file.width or 0) < len(expected.columns) and any(older):
+        if table.era(file.written_at) or (file.width or 0) >= len(expected.columns):
+            continue
+        if (which := (expected, file.kind)) not in first_whole:
+            whole = (
+                each.written_at
+                for each in dated(filter(has_no_header, logged), logged)
+                if each.kind is file.kind
+                and each.width == len(expected.columns)
+                and not table.era(each.written_at)
+            )
+            first_whole[which] = min(whole, default=_NEVER)
+        if first_whole[which] < file.written_at:
             raise refuse_width(name, file, expected)
 
 
-def _has_no_header(file: LoggedFile) -> bool:
+def has_no_header(file: LoggedFile) -> bool:
+    """Whether it is a CSV file that does not name its columns."""
     return file.format == "csv" and file.columns is None and file.width is not None
 
 

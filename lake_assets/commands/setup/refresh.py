@@ -82,7 +82,7 @@ def _replace(file: Path, text: str) -> None:
     """In one step, so that no command reads half of the file."""
     real = file.resolve()
     draft = real.with_name(f".{real.name}.new")
-    draft.write_text(text, encoding="utf-8")
+    draft.write_text(text, encoding="utf-8", newline="\r\n" if b"\r\n" in real.read_bytes() else "\n")
     draft.chmod(real.stat().st_mode)
     draft.replace(real)
 
@@ -95,30 +95,35 @@ def _tables(source: SourceConfig, lake: Lake) -> dict[str, SourceTable]:
 
 
 def _edits(own: TableConfig, source: SourceTable, left: list[str], table: str) -> Iterator[Edit]:
-    known = {column.name: column for column in own.columns}
-    at_source = {column.name: column for column in source.columns}
+    # A rule of the task's mapping may write all names in lower or upper case.
+    known = {column.name.casefold(): column for column in own.columns}
+    ignored = {name.casefold() for name in own.ignore}
+    at_source = {column.name.casefold(): column for column in source.columns}
     before: str | None = None
     for name, column in at_source.items():
         declared = column.declared
-        if name not in known and name not in own.ignore:
+        if (kept := known.get(name)) is None:
+            if name in ignored:
+                continue
             if declared.is_decided:
                 # It may be NULL: rows that are older than the column lack it.
-                yield Edit("add", name, declared.type, after=before)
-                before = name
+                yield Edit("add", column.name, declared.type, after=before)
+                before = column.name
             else:
-                left.append(f"{table}: column {name} is new, and its type is open ({declared.comment})")
-        elif name in known:
-            before, kept = name, known[name]
-            required = kept.required and column.required
-            wider = declared.is_decided and widens(kept.type, declared.type)
-            if wider or required != kept.required:
-                kind = declared.type if wider else kept.type
-                yield Edit("change", name, f"{kind} not null" if required else kind)
-            elif declared.is_decided and kept.type != "string" and not holds(kept.type, declared.type):
-                left.append(f"{table}: column {name} is {declared.type} at the source, and {kept.type} here")
-    for name in known:
-        if name not in at_source:
-            yield Edit("drop", name)
+                left.append(
+                    f"{table}: column {column.name} is new, and its type is open ({declared.comment})"
+                )
+            continue
+        before = kept.name
+        required = kept.required and column.required
+        wider = declared.is_decided and widens(kept.type, declared.type)
+        if wider or required != kept.required:
+            kind = declared.type if wider else kept.type
+            yield Edit("change", kept.name, f"{kind} not null" if required else kind)
+        elif declared.is_decided and kept.type != "string" and not holds(kept.type, declared.type):
+            left.append(f"{table}: column {kept.name} is {declared.type} at the source, and {kept.type} here")
+    # Late files may still have it, and a rule of the mapping may add it.
+    left += [f"{table}: the source has no column {c.name}" for n, c in known.items() if n not in at_source]
 
 
 def shown(found: Refreshed) -> Sequence[str]:

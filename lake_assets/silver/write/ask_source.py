@@ -1,16 +1,21 @@
 """A batch whose files do not fit the contract, of a source whose database can be asked: if the source's columns explain
 the files, a new version of the contract is recorded, and the batch is planned again.
 
-Here: the fields of a CSV file without a header, and values that outgrew their type. Not here: new columns of files that
-name theirs (`schema/evolve.py`), what the source's columns may mean (`schema/at_source.py`).
+Here: more fields in a CSV file without a header, and values that outgrew their type. Not here: new columns of files
+that name theirs (`schema/evolve.py`), what the source's columns may mean (`schema/at_source.py`).
 """
 
-from lake_assets.bronze.layouts.headerless import UnknownWidth
-from lake_assets.config import Policy
+from itertools import pairwise
+
+from lake_assets.bronze.layouts.headerless import UnknownWidth, dated, has_no_header
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import FURTHER_SHAPES, Policy, TableName
 from lake_assets.errors import ContractChanged, TableStopped
-from lake_assets.schema.contract import Contract, ContractVersion
+from lake_assets.schema.at_source import width_of
+from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.evolve import transition
+from lake_assets.schema.names import naming, refuse_contract
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.words import many
@@ -20,23 +25,44 @@ _MOST_ASKED = 20
 
 
 def explain_width(context: BatchContext, unknown: UnknownWidth) -> None:
-    """Raises ContractChanged if the source's columns explain the file's number of fields, and TableStopped with the
-    reason if they do not. Returns if the source cannot be asked, or the policies forbid a change."""
-    file, policies = unknown.file, context.target.schema_changes
+    """Raises ContractChanged if columns that were added at the source explain the file's number of fields, and
+    TableStopped with the reason if they do not. Returns if the source cannot be asked, or the policies forbid it."""
+    file, config = unknown.file, context.target.config
     at_source = context.runtime.at_source(context.target.source, context.target.table)
-    newest = _newest(context)
+    recorded = context.runtime.contracts.of(context.target.identifier)
+    contract = _newest(recorded).contract
+    table = contract.table(config)
     # A file from before a layout that lake.yaml declares is the user's to explain.
-    is_present = not newest.contract.table(context.target.config).era(file.written_at)
-    asked = at_source.is_known and is_present and file.offset > context.position.log_offset
-    if not asked or Policy.STOP in (policies.added, policies.dropped) or policies.added is Policy.IGNORE:
+    is_present = not table.era(file.written_at) and file.offset > context.position.log_offset
+    if not at_source.is_known or not is_present or context.target.schema_changes.added is not Policy.EVOLVE:
         return
     why = f"{file.key} has {many(file.width or 0, 'field')} and no header, unlike the files before it"
-    contract = at_source.with_width(newest.contract, context.target.config, file, why)
-    before, after = ([column.name for column in each.columns] for each in (newest.contract, contract))
-    changes = [f"adds column {name}" for name in after if name not in before]
-    changes += [f"no longer has column {name}" for name in before if name not in after]
-    sentence = f"{file.key} {', '.join(changes)}, by its number of fields and the source database"
-    _record(context, newest, contract, max(file.offset, newest.from_offset), sentence)
+    unnamed = dated(filter(has_no_header, context.logged), context.logged)
+    known = [each for each in unnamed if not table.era(each.written_at)]
+    changed = _of_other_shape(context, file, contract) or at_source.with_more(
+        contract, config, file, known, why
+    )
+    added = [column.name for column in changed.columns if contract.column(column.name) is None]
+    sentence = f"{file.key} adds {', '.join(added)}, by its number of fields and the source database"
+    _record(context, recorded, changed, context.position.log_offset + 1, sentence)
+
+
+def _of_other_shape(context: BatchContext, file: LoggedFile, contract: Contract) -> Contract | None:
+    """What such a file has made of the same columns for another shape of the table: the source may have changed again
+    since then. None if no other shape has come so far."""
+    config, target = context.target.config, context.target
+    own = config.name or TableName.parse(target.table).silver
+    for name in (own, *(own + suffix for suffix in FURTHER_SHAPES.values())):
+        versions = context.runtime.contracts.of(f"{target.namespace}.{name}").versions
+        for before, after in pairwise(version.contract for version in versions):
+            is_same = before.columns == contract.columns and before.earlier == contract.earlier
+            if (
+                is_same
+                and after.columns != before.columns
+                and width_of(after, config, file.kind) == file.width
+            ):
+                return contract.model_copy(update={"columns": after.columns, "earlier": after.earlier})
+    return None
 
 
 def explain_misfits(context: BatchContext, reading: Reading) -> None:
@@ -46,41 +72,41 @@ def explain_misfits(context: BatchContext, reading: Reading) -> None:
     at_source = context.runtime.at_source(context.target.source, context.target.table)
     if not at_source.is_known or policies.widened is Policy.IGNORE:
         return
-    known = {(one.key, one.version) for one in context.held()}
-    new = [
-        file
-        for file, _ in reading.bad_rows(_MOST_ASKED)
-        if file.offset > context.position.log_offset and (file.key, file.version) not in known
-    ]
-    if not new:
+    bad = (file for file, _ in reading.bad_rows(_MOST_ASKED) if file.offset > context.position.log_offset)
+    if (file := next(bad, None)) is None:
         return
-    why = f"{new[0].key} has a row that the table's columns cannot hold"
-    newest = _newest(context)
-    wider = at_source.widened(newest.contract, why)
+    why = f"{file.key} has a row that the table's columns cannot hold"
+    recorded = context.runtime.contracts.of(context.target.identifier)
+    contract = _newest(recorded).contract
+    wider = at_source.widened(contract, why)
     if not wider:
         return
-    pairs = [f"{column.name} is {column.type}" for column in wider]
+    sentence = f"{why}, and at the source {', '.join(f'{column.name} is {column.type}' for column in wider)}"
     if policies.widened is Policy.STOP:
         raise TableStopped(
             context.target.table,
-            f"{why}, and at the source {', '.join(pairs)}.",
+            f"{sentence}.",
             "Declare the type in lake.yaml, or set schema_changes.widened to evolve.",
         )
-    contract = newest.contract.widened(wider)
-    sentence = f"{why}, and at the source {', '.join(pairs)}"
-    _record(context, newest, contract, context.position.log_offset + 1, sentence)
+    _record(context, recorded, contract.widened(wider), context.position.log_offset + 1, sentence)
 
 
-def _newest(context: BatchContext) -> ContractVersion:
-    newest = context.runtime.contracts.of(context.target.identifier).newest
-    assert newest is not None, "the batch has a contract"
-    return newest
+def _newest(recorded: Contracts) -> ContractVersion:
+    assert recorded.newest is not None, "the batch has a contract"
+    return recorded.newest
 
 
 def _record(
-    context: BatchContext, newest: ContractVersion, contract: Contract, from_offset: int, sentence: str
+    context: BatchContext, recorded: Contracts, contract: Contract, from_offset: int, sentence: str
 ) -> None:
-    transition(context.target.table, newest.contract, contract, context.target.schema_changes)
-    log, identifier = context.runtime.contracts, context.target.identifier
-    log.add(identifier, log.of(identifier), new_version(contract, from_offset, sentence, newest.configured))
-    raise ContractChanged(f"{identifier}: {sentence}.")
+    """Adds the version, unless another process has added one since `recorded` was read; then its contract counts."""
+    target, newest = context.target, _newest(recorded)
+    drops = target.schema_changes.dropped == "drop"
+    kept = {column.name for column in recorded.kept(drops=drops)}
+    transition(target.table, newest.contract, contract, target.schema_changes, kept)
+    version = new_version(contract, from_offset, sentence, newest.configured)
+    shapes = (target.config.mode, *target.config.also)
+    rules = naming(recorded.and_then(version), newest.configured, shapes, drops=drops)
+    refuse_contract(target.table, sentence, contract, rules)
+    context.runtime.contracts.add(target.identifier, recorded, version)
+    raise ContractChanged(f"{target.identifier}: {sentence}.")
