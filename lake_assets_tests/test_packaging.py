@@ -311,6 +311,7 @@ def test_help_names_every_target(clone):
         "install",
         "audit",
         "demo",
+        "demo-aws",
         "demo-stream",
         "dev",
         "docs",

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
-from lake_assets_tests.helpers.lakes.live_table import COLUMNS, ITEMS, Live, NewDatabase
+from lake_assets_tests.helpers.oracles.live_table import COLUMNS, ITEMS, Live, NewDatabase
 
 pytestmark = pytest.mark.spark
 
