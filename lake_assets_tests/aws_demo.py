@@ -111,4 +111,4 @@ def waiting(endpoint: str, queue: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]).absolute(), int(sys.argv[2])))
