@@ -75,7 +75,7 @@ test-fast: $(JARS)  ## those that need no Spark and start no processes that take
 test-connect: $(JARS)  ## those that use Spark, on one Spark Connect server instead of a Spark in each process
 	LAKE_TEST_SPARK=connect $(PYTEST) -m "spark and not long"
 
-test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests
+test-long: $(JARS)  ## those that take long (two hours), of which a shorter one is among the tests
 	$(PYTEST) -m long
 
 # Histories, the first one's seed, and further options such as --stream, --minutes 60 or --only composite,reloads.

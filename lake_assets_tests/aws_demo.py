@@ -13,13 +13,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from lake_assets_tests.helpers.processes.child import ROOT
-from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+from lake_assets_tests.helpers.servers.glue import demonstration_in_glue, glue_server
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
 
 BUCKET, SOURCE = "bikeshare-lake", "bikeshare"
 FEED = ("demo", "feed", "--rate", "50", "--duration", "10", "--flush-seconds", "2")
@@ -81,22 +80,10 @@ def services() -> Iterator[tuple[str, str]]:
         yield endpoint, queue
 
 
-def credentials(endpoint: str) -> dict[str, str]:
-    """The environment of a process that uses the services."""
-    keys = {f"AWS_{key.upper()}": ACCESS[key] for key in ("access_key_id", "secret_access_key", "region")}
-    return {**keys, "AWS_ENDPOINT_URL_S3": endpoint}
-
-
 def lake_file(folder: Path, endpoint: str, queue: str) -> Path:
     """The demonstration's lake.yaml for the services."""
-    text: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
-    access = {"endpoint": endpoint, **ACCESS}
-    text["catalog"] = tables_in_glue(endpoint, f"s3://{BUCKET}/warehouse")
-    text["sources"][SOURCE] |= {
-        "location": f"s3://{BUCKET}/bronze",
-        "s3": {"path_style": True, **access},
-        "notifications": {"queue_url": queue, **access},
-    }
+    text = demonstration_in_glue(endpoint, BUCKET)
+    text["sources"][SOURCE]["notifications"] = {"queue_url": queue, "endpoint": endpoint, **ACCESS}
     del text["automation"]["continuous"]  # the sensor of files, which reads the queue, requests a run
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,8 +17,8 @@ from lake_assets.demo.history import generate_history
 from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
-from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+from lake_assets_tests.helpers.servers.glue import demonstration_in_glue, glue_server
+from lake_assets_tests.helpers.servers.s3 import client, credentials
 from lake_assets_tests.helpers.warehouses.snowflake_account import SnowflakeAccount, connector
 from lake_assets_tests.helpers.warehouses.snowflake_lake import ROLE
 
@@ -42,10 +41,7 @@ def endpoint() -> Iterator[str]:
 
 def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Path:
     """The demonstration's lake.yaml for the server."""
-    text: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
-    text["catalog"] = tables_in_glue(endpoint, f"s3://{bucket}/warehouse")
-    text["sources"]["bikeshare"]["location"] = f"s3://{bucket}/bronze"
-    text["sources"]["bikeshare"]["s3"] = {"endpoint": endpoint, "path_style": True, **ACCESS}
+    text = demonstration_in_glue(endpoint, bucket)
     text["spark"]["conf"] |= {"spark.jars.packages": jars} if jars else {}
     text["warehouses"] = {"snowflake": {"role_arn": ROLE, "connect": {"account": "xy12345"}}}
     path = folder / "lake.yaml"
@@ -76,9 +72,8 @@ def test_silver_equals_the_source(
     jars: str | None,
     version: str,
 ) -> None:
-    for key in ("access_key_id", "secret_access_key", "region"):
-        monkeypatch.setenv(f"AWS_{key.upper()}", ACCESS[key])
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    for name, value in credentials(endpoint).items():
+        monkeypatch.setenv(name, value)
     client("s3", endpoint).create_bucket(Bucket=bucket)
     path = lake_file(tmp_path, endpoint, bucket, jars)
     config, database = load_lake(path), tmp_path / "source.db"

@@ -33,8 +33,12 @@ def requirements() -> list[Requirement]:
     """Every requirement of setup.cfg, those of all extras included."""
     parser = setup_cfg()
     texts = [parser["options"]["install_requires"], *parser["options.extras_require"].values()]
-    lines = [line for text in texts for line in text.splitlines() if line and not line.startswith("#")]
-    return [requirement for requirement in map(Requirement, lines) if requirement.name != "lake_assets"]
+    found = [requirement for text in texts for requirement in _in(text)]
+    return [requirement for requirement in found if requirement.name != "lake_assets"]
+
+
+def _in(text: str) -> list[Requirement]:
+    return [Requirement(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def pins() -> dict[str, Version]:
@@ -102,10 +106,8 @@ def test_builds_are_pinned_too():
 
 def test_what_only_extras_require_is_not_needed(tmp_path: Path) -> None:
     """A project without extras reads its lake.yaml, has its commands, and opens in Dagster."""
-    options = setup_cfg()
-    always: set[str] = {
-        canonicalize_name(Requirement(line).name) for line in _lines(options["options"]["install_requires"])
-    }
+    required = _in(setup_cfg()["options"]["install_requires"])
+    always: set[str] = {canonicalize_name(requirement.name) for requirement in required}
     always |= _required_by(always)
     extras = {str(canonicalize_name(requirement.name)) for requirement in requirements()} - always
     modules = {
@@ -134,10 +136,6 @@ def test_what_only_extras_require_is_not_needed(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def _required_by(names: Iterable[str]) -> set[str]:

@@ -85,7 +85,7 @@ class AtSource:
     def widened(self, contract: Contract, why: str) -> list[Column]:
         """The columns of the contract whose type the source has widened, with the new type; none if the source has no
         such table. Raises TableStopped."""
-        if self._answer[1] is None and self._answer[0] is None:
+        if self._answer == (None, None):
             return []
         found, wider = self._found(why).columns, []
         for own in contract.columns:

@@ -21,7 +21,7 @@ from lake_assets.onboarding.endpoint_import.lake_section import draft_of
 from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
 
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse .* not supported by moto")
 
@@ -273,9 +273,8 @@ def test_files_go_through_the_stack_to_silver(
         return int(attributes["ApproximateNumberOfMessages"])
 
     assert waiting() == len(FILES), "EventBridge has passed the events on"
-    for name in ("access_key_id", "secret_access_key", "region"):
-        monkeypatch.setenv(f"AWS_{name.upper()}", ACCESS[name])
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    for name, value in credentials(endpoint).items():
+        monkeypatch.setenv(name, value)
     output_of(
         run_python(
             "-m",

@@ -95,8 +95,7 @@ def test_a_narrower_file_is_not_read_as_one_without_before_images(
     # Texts fit any column, and a full load's sequences and before images are empty: the values show nothing.
     columns = {"id": "long not null", "name": "string", "note": "string"}
     dms: dict[str, Any] = {} if loaded else {"change_sequence_column": None}
-    live = Live(tmp_path, new_database, "no header", columns=columns, dms=dms)
-    live.bench.dms = {**live.bench.dms, **dms}
+    live = Live(tmp_path, new_database, "no header", dms, columns=columns)
     live.ddl(
         "DROP TABLE items", "CREATE TABLE items (id bigint PRIMARY KEY, name varchar(9), note varchar(9))"
     )
@@ -261,9 +260,7 @@ def test_a_first_load_that_lake_yaml_does_not_describe(
     spark: SparkSession, new_database: NewDatabase, tmp_path: Path
 ) -> None:
     """Without transfer times, the load is dated by its object, which is newer than the changes."""
-    dms: dict[str, Any] = {"timestamp_column_name": None}
-    live = Live(tmp_path, new_database, "no header", dms=dms)
-    live.bench.dms = {**live.bench.dms, **dms}
+    live = Live(tmp_path, new_database, "no header", {"timestamp_column_name": None})
     live.ddl("ALTER TABLE items ADD fee numeric(5, 2)")
     live.insert(1, size=1, fee=Decimal("1.25"))
     live.load()

@@ -85,9 +85,10 @@ def refuse_lost_columns(
     """Raises UnknownWidth if one of the files is narrower than its present layout, though an older file of its kind is
     not: the source has dropped a column, or DMS no longer adds one, and the values of a full load cannot show which.
     `logged`: all files of the table; `at`: the table and the settings by which a file is read."""
-    unnamed = dated(filter(has_no_header, files), logged)
+    unnamed = [file for file in files if has_no_header(file)]
     first_whole: dict[tuple[Layout, FileKind], datetime] = {}
-    for file in unnamed:
+    # Most tables have no such file, and need not look at all that was logged.
+    for file in dated(unnamed, logged) if unnamed else ():
         table, dms = at(file)
         expected = contract_layout(table, dms, file.kind)
         if table.era(file.written_at) or (file.width or 0) >= len(expected.columns):

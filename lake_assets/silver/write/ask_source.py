@@ -44,7 +44,7 @@ def explain_width(context: BatchContext, unknown: UnknownWidth) -> None:
     )
     added = [column.name for column in changed.columns if contract.column(column.name) is None]
     sentence = f"{file.key} adds {', '.join(added)}, by its number of fields and the source database"
-    _record(context, recorded, changed, context.position.log_offset + 1, sentence)
+    _record(context, recorded, changed, sentence)
 
 
 def _of_other_shape(context: BatchContext, file: LoggedFile, contract: Contract) -> Contract | None:
@@ -88,7 +88,7 @@ def explain_misfits(context: BatchContext, reading: Reading) -> None:
             f"{sentence}.",
             "Declare the type in lake.yaml, or set schema_changes.widened to evolve.",
         )
-    _record(context, recorded, contract.widened(wider), context.position.log_offset + 1, sentence)
+    _record(context, recorded, contract.widened(wider), sentence)
 
 
 def _newest(recorded: Contracts) -> ContractVersion:
@@ -96,15 +96,14 @@ def _newest(recorded: Contracts) -> ContractVersion:
     return recorded.newest
 
 
-def _record(
-    context: BatchContext, recorded: Contracts, contract: Contract, from_offset: int, sentence: str
-) -> None:
-    """Adds the version, unless another process has added one since `recorded` was read; then its contract counts."""
+def _record(context: BatchContext, recorded: Contracts, contract: Contract, sentence: str) -> None:
+    """Adds the version for the table's pending files, unless another process has added one since `recorded` was read;
+    then its contract counts."""
     target, newest = context.target, _newest(recorded)
     drops = target.schema_changes.dropped == "drop"
     kept = {column.name for column in recorded.kept(drops=drops)}
     transition(target.table, newest.contract, contract, target.schema_changes, kept)
-    version = new_version(contract, from_offset, sentence, newest.configured)
+    version = new_version(contract, context.position.log_offset + 1, sentence, newest.configured)
     shapes = (target.config.mode, *target.config.also)
     rules = naming(recorded.and_then(version), newest.configured, shapes, drops=drops)
     refuse_contract(target.table, sentence, contract, rules)

@@ -35,14 +35,22 @@ NewDatabase = Callable[[str], str]
 class Live:
     """A table of PostgreSQL whose changes land as DMS would write them."""
 
-    def __init__(self, folder: Path, new_database: NewDatabase, form: str = "header", **table: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        new_database: NewDatabase,
+        form: str = "header",
+        dms: Mapping[str, Any] | None = None,
+        **table: Any,
+    ) -> None:
+        """`dms`: further settings of the endpoint; `table`: of the table."""
         self.form = form
         self.address = new_database(CREATE)
         self.source = psycopg_engine(self.address)
         self.bench = Bench(
             folder,
             {ITEMS: {"columns": COLUMNS, "primary_key": ["id"], **table}},
-            {"add_column_name": form == "header"},
+            {"add_column_name": form == "header", **(dms or {})},
             source={"database": self.address},
         )
         self.clock = Clock()

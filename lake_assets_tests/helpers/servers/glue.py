@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import yaml
+
+from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.s3 import ACCESS, s3_server
 
 
@@ -48,6 +51,15 @@ def _refuse_stale(request: Any) -> None:
         raise GlueClientError(
             "ConcurrentModificationException", "Update table failed due to concurrent modifications."
         )
+
+
+def demonstration_in_glue(endpoint: str, bucket: str) -> dict[str, Any]:
+    """The demonstration's lake.yaml for such a server."""
+    lake: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
+    lake["catalog"] = tables_in_glue(endpoint, f"s3://{bucket}/warehouse")
+    lake["sources"]["bikeshare"]["location"] = f"s3://{bucket}/bronze"
+    lake["sources"]["bikeshare"]["s3"] = {"endpoint": endpoint, "path_style": True, **ACCESS}
+    return lake
 
 
 def tables_in_glue(endpoint: str, warehouse: str) -> dict[str, str]:

@@ -51,6 +51,12 @@ def watched_server(watch: Callable[[dict[str, Any]], bytes | None]) -> Iterator[
     server.shutdown()
 
 
+def credentials(endpoint: str) -> dict[str, str]:
+    """The environment of a process that uses such a server."""
+    keys = {f"AWS_{key.upper()}": ACCESS[key] for key in ("access_key_id", "secret_access_key", "region")}
+    return {**keys, "AWS_ENDPOINT_URL_S3": endpoint}
+
+
 def client(service: str, endpoint: str | None, **options: Any) -> Any:
     """A boto3 client of such a server, for a service such as `s3` or `sqs`; `options` are boto3's own."""
     return boto3.client(service, endpoint_url=endpoint, **_boto_access() | options)
