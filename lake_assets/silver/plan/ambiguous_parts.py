@@ -129,7 +129,8 @@ def _without_later_stamps(
     """Parts of a reload whose stamps are not later than the former load's, so that its beginning is unknown."""
     if position.epoch >= epoch:
         return None
-    own = {(part.key, part.version) for part in new}
+    # A part of this load may first have been logged with the load before.
+    own = {(file.key, file.version) for file in records if file.epoch == epoch}
     former = [f for f in records if f.epoch < epoch and (f.key, f.version) not in own]
     stamps = [f.first_commit_ts for f in former]
     ambiguous = [part for part in new if _is_no_later(part, stamps, former)]

@@ -84,6 +84,17 @@ START = NOON - timedelta(hours=1)
             [2],
         ),
         (
+            "a later part of the reload came first, and was logged with the load before",
+            [
+                logged(1, "LOAD1"),
+                logged(2, "LOAD2", minute=100, version="v"),
+                logged(3, "LOAD1", minute=99, epoch=2, content="b"),
+                logged(4, "LOAD2", minute=100, epoch=2, version="v"),
+            ],
+            Position(log_offset=2, epoch=1, snapshot_id=1),
+            [],
+        ),
+        (
             "the same file that had vanished is back",
             [logged(1, "LOAD1", content="a"), logged(2, "LOAD1", epoch=2, content="a", version="other")],
             APPLIED,
