@@ -22,6 +22,14 @@ from lake_assets_tests.helpers.processes.child import ROOT, plain_environment
 
 PATIENCE = 60
 """Seconds for a step to end after an interruption."""
+SILVER, WRITES, SOAK = (f"lake_assets_tests/{folder}" for folder in ("silver", "silver/write", "soak"))
+LONG_TESTS = {
+    "silver's writes": WRITES,
+    "the rest of silver": f"{SILVER} --ignore {WRITES}",
+    "histories": SOAK,
+    "everything else": f"lake_assets_tests --ignore {SILVER} --ignore {SOAK}",
+}
+"""By name, the parts of the long tests, for pytest: each is a step, because a step that is interrupted begins again."""
 HEADER = "| step | extent | commit | seed | began (UTC) | seconds | result |\n|---|---|---|---|---|---|---|\n"
 
 
@@ -58,6 +66,7 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
     tests = f"shortened: only {extent.only}" if extent.only else "all"
     chosen = (f"TESTS={extent.only}",) if extent.only else ()
     histories = (f"N={extent.histories}", f"SEED={seed}", f"OPTIONS=--record {folder / f'soak-{seed}.jsonl'}")
+    long_tests = {"the chosen path": extent.only} if extent.only else LONG_TESTS
     in_streams = f"--stream --record {folder / f'streams-{seed}.jsonl'}"
     disturbed = ("chaos", f"MINUTES={extent.minutes:g}", f"SEED={seed}")
     minutes = _share(extent.minutes, WHOLE.minutes, "minutes")
@@ -65,7 +74,10 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
         Step("demo", ("demo",), says="tables and .* marts in"),
         Step("tests", ("test", *chosen), tests),
         Step("tests on Spark Connect", ("test-connect", *chosen), tests),
-        Step("long tests", ("test-long", *chosen), tests),
+        *(
+            Step(f"long tests of {name}", ("test-long", f"TESTS={part}"), tests)
+            for name, part in long_tests.items()
+        ),
         Step(
             "histories",
             ("soak", *histories),

@@ -15,7 +15,7 @@ import pytest
 
 from lake_assets_tests.helpers.processes.child import environment, run_python
 
-STEPS = 9
+STEPS = 12
 MAKEFILE = """\
 demo test test-connect test-long soak outside chaos:
 \t@echo $@ $(N) $(SEED) $(MINUTES) $(TESTS) $(OPTIONS) >> $(DONE)
@@ -86,7 +86,10 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
         "demo",
         "test",
         "test-connect",
-        "test-long",
+        "test-long lake_assets_tests/silver/write",
+        "test-long lake_assets_tests/silver --ignore lake_assets_tests/silver/write",
+        "test-long lake_assets_tests/soak",
+        "test-long lake_assets_tests --ignore lake_assets_tests/silver --ignore lake_assets_tests/soak",
         f"soak 2000 7 --record {kept / 'soak-7.jsonl'}",
         f"soak 1000 7 --stream --record {kept / 'streams-7.jsonl'}",
         "outside 300 7",
@@ -98,7 +101,10 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
         ["demo", "all", repository.head, "none", "passed: 5 passed / demo"],
         ["tests", "all", repository.head, "none", "passed: 5 passed / test"],
         ["tests on Spark Connect", "all", repository.head, "none", "passed: 5 passed / test-connect"],
-        ["long tests", "all", repository.head, "none", "passed: 5 passed / test-long"],
+        ["long tests of silver's writes", "all", repository.head, "none", "passed: 5 passed / test-long"],
+        ["long tests of the rest of silver", "all", repository.head, "none", "passed: 5 passed / test-long"],
+        ["long tests of histories", "all", repository.head, "none", "passed: 5 passed / test-long"],
+        ["long tests of everything else", "all", repository.head, "none", "passed: 5 passed / test-long"],
         ["histories", "2000 histories", repository.head, "7", "passed: 5 passed / soak"],
         ["histories of streams", "1000 histories", repository.head, "7", "passed: 5 passed / soak"],
         ["histories with actions from outside", "300 histories", repository.head, "7", "passed: failed 0"],
@@ -110,7 +116,7 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
     again = repository.prove()
     assert again.returncode == 0
     assert repository.ran() == [], "all of it is done"
-    assert f"9 of 9 steps have passed at {repository.head}" in again.stdout
+    assert f"12 of 12 steps have passed at {repository.head}" in again.stdout
 
 
 def test_another_commit_is_not_proved_by_an_earlier_one(repository: Repository) -> None:
@@ -134,18 +140,18 @@ def test_another_commit_is_not_proved_by_an_earlier_one(repository: Repository) 
 
 
 def test_a_step_that_fails_is_recorded_and_run_again_alone(repository: Repository) -> None:
-    (repository.broken / "test-long").touch()
+    (repository.broken / "test-connect").touch()
     (repository.broken / "outside").touch()
     done = repository.prove()
     assert done.returncode == 1
-    assert "Not passed: long tests; histories with actions from outside" in done.stdout
+    assert "Not passed: tests on Spark Connect; histories with actions from outside" in done.stdout
     results = {line[0]: line[6] for line in repository.recorded()}
-    assert results["long tests"] == "failed with exit code 2: 3 failed, 4 passed"
+    assert results["tests on Spark Connect"] == "failed with exit code 2: 3 failed, 4 passed"
     assert sum(result.startswith("passed") for result in results.values()) == STEPS - 2
 
-    (repository.broken / "test-long").unlink()
+    (repository.broken / "test-connect").unlink()
     assert repository.prove().returncode == 1, "one of them still fails"
-    assert [line.split()[0] for line in repository.ran()] == ["test-long", "outside"]
+    assert [line.split()[0] for line in repository.ran()] == ["test-connect", "outside"]
     (repository.broken / "outside").unlink()
     assert repository.prove().returncode == 0
     assert [line.split()[0] for line in repository.ran()] == ["outside"]
@@ -169,7 +175,7 @@ def test_a_shortened_run_says_so_and_proves_nothing_whole(repository: Repository
         "demo": "all",
         "tests": "shortened: only lake_assets_tests/bronze",
         "tests on Spark Connect": "shortened: only lake_assets_tests/bronze",
-        "long tests": "shortened: only lake_assets_tests/bronze",
+        "long tests of the chosen path": "shortened: only lake_assets_tests/bronze",
         "histories": "shortened: 20 of 2000 histories",
         "histories of streams": "shortened: 10 of 1000 histories",
         "histories with actions from outside": "shortened: 3 of 300 histories",
@@ -196,7 +202,7 @@ def test_an_interrupted_run_goes_on_where_it_was(repository: Repository, end: si
 
     (repository.slow / "test-long").unlink()
     assert repository.prove().returncode == 0
-    assert [line.split()[0] for line in repository.ran()][:2] == ["test-long", "soak"]
+    assert [line.split()[0] for line in repository.ran()][:2] == ["test-long", "test-long"]
 
 
 def eventually(condition: Callable[[], bool]) -> None:
