@@ -129,13 +129,23 @@ docs: $(INSTALLED)  ## the reference of lake.yaml and of the commands, and the s
 	.venv/bin/python -m lake_assets.reference docs/reference
 	.venv/bin/mkdocs build --strict
 
-lint: $(INSTALLED)  ## style, formatting, layers, types, and what deploys the lake on AWS
+# In an environment of their own: they need other versions of the lake's packages.
+POLICIES := .venv/.policies
+$(POLICIES): $(INSTALLED)
+	@echo "Installing linters of the stack's policies; this takes a minute, once."
+	@.venv/bin/python -m venv .venv/policies && .venv/policies/bin/python -m pip install --quiet --disable-pip-version-check parliament==1.6.4 checkov==3.3.30 && touch $@ || echo "Going on: the policies are not checked." >&2
+
+lint: $(INSTALLED) $(POLICIES)  ## style, formatting, layers, types, and what deploys the lake on AWS
 	.venv/bin/ruff check
 	.venv/bin/lint-imports
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/cfn-lint deploy/aws/stack.yaml
 	.venv/bin/hadolint deploy/aws/Dockerfile
+	@test -e $(POLICIES) || exit 0; set -x; \
+	.venv/bin/python -m lake_assets_tests.deploy.stack_policies .venv/policies/of_roles && \
+	.venv/policies/bin/parliament --directory .venv/policies/of_roles && \
+	.venv/policies/bin/checkov --framework cloudformation --skip-download --quiet --compact --file deploy/aws/stack.yaml
 
 # In an environment of its own, whose packages the lake does not need.
 AUDIT := .venv/audit/bin/pip-audit

@@ -21,6 +21,7 @@ from lake_assets.commands.mend.mending_cli import detach, full_load, recover, re
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
+from lake_assets.commands.package.package_cli import package
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
@@ -62,6 +63,7 @@ app.command()(advise)
 app.command()(board)
 app.command()(report)
 app.command()(warehouse)
+app.command()(package)
 
 out = results()
 err = messages()

@@ -55,6 +55,10 @@ class RowCountMismatch(TableStopped):
     """The row counts of a batch do not match; it was not published."""
 
 
+class NoRowsYet(LakeError):
+    """An input of a mart has no rows, so that the mart cannot be computed."""
+
+
 class PartitionMismatch(LakeError):
     """An asset returned rows outside the partitions that its run selected; nothing was written."""
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import SecretsConfig
+from lake_assets.config.aws.jobs import JobsConfig
 from lake_assets.config.aws.listing import (
     Location,
     below,
@@ -177,6 +178,9 @@ class LakeConfig(Model):
     sources: dict[str, SourceConfig] = Field(min_length=1)
     gold: GoldConfig = GoldConfig()
     automation: AutomationConfig = AutomationConfig()
+    jobs: JobsConfig | None = None
+    """The jobs of EMR Serverless or Glue that apply tables and compute marts for Dagster's runs; without them, each run
+    does it in its own process. Commands such as `lake-assets sync` always do."""
     maintenance: MaintenanceConfig = MaintenanceConfig()
     checks: ChecksConfig = ChecksConfig()
     alarms: AlarmsConfig = AlarmsConfig()
@@ -235,6 +239,13 @@ class LakeConfig(Model):
             if needed == "glue" and self.glue_region is None:
                 text = "is missing; name it here, or as glue.region or client.region of the catalog"
                 refuse([(("warehouses", "snowflake", "region"), text)])
+        return self
+
+    @model_validator(mode="after")
+    def _jobs(self) -> "LakeConfig":
+        if self.jobs is not None and self.automation.continuous is not None:
+            text = "is for runs that apply tables themselves: remove it, or the section `jobs`"
+            refuse([(("automation", "continuous"), text)])
         return self
 
     @model_validator(mode="after")

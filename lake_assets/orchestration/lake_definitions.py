@@ -12,6 +12,7 @@ from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
 from lake_assets.orchestration.assets.bronze_assets import bronze_specs
 from lake_assets.orchestration.assets.mart_assets import gold_assets
+from lake_assets.orchestration.assets.mart_output import Output, own_output
 from lake_assets.orchestration.assets.silver_assets import silver_assets
 from lake_assets.orchestration.checks.data_checks import check_schedules, data_checks
 from lake_assets.orchestration.dagster_private import shows_definitions
@@ -53,22 +54,27 @@ def lake_definitions(
     # Not in a run's process, whose definitions nobody sees.
     first = first_periods(lake.runtime, lake.marts) if shows_definitions() else None
     own = lake_resources(lake.runtime, str(file), resources)
-    return build_definitions(lake, first=first, resources=own, executor=executor)
+    if lake.config.jobs is None:
+        return build_definitions(lake, first=first, resources=own, executor=executor)
+    from lake_assets.orchestration.jobs.job_steps import apply_by_job, output_by_job
+
+    return build_definitions(lake, apply_by_job, output_by_job, first=first, resources=own, executor=executor)
 
 
 def build_definitions(
     lake: Lake,
     apply: Apply = apply_tables,
+    output: Output = own_output,
     *,
     checks: bool = True,
     first: FirstPeriods | None = None,
     resources: Mapping[str, Any] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """All Dagster definitions of a lake. `apply`: as of `silver_assets`. `checks`: whether
-    to include the checks that are evaluated on a schedule; a run of an asset executes every check of it. `first`: where
-    partitions begin, by default as in a run. `resources`: by key, further resources, or replacements for the IO
-    managers.
+    """All Dagster definitions of a lake. `apply`: as of `silver_assets`. `output`: as of `gold_assets`. `checks`:
+    whether to include the checks that are evaluated on a schedule; a run of an asset executes every check of it.
+    `first`: where partitions begin, by default as in a run. `resources`: by key, further resources, or replacements for
+    the IO managers.
     """
     first = first or FirstPeriods.any(lake.config)
     # Single-run backfills are in beta; they compute a range of days in one run.
@@ -99,7 +105,7 @@ def build_definitions(
         assets=[
             *bronze_specs(lake.config, first),
             *(part for part in silver if not isinstance(part, dg.AssetChecksDefinition)),
-            *gold_assets(runtime, lake.marts, first),
+            *gold_assets(runtime, lake.marts, first, output),
         ],
         asset_checks=[
             *(part for part in silver if isinstance(part, dg.AssetChecksDefinition)),

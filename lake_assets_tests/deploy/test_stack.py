@@ -19,6 +19,7 @@ from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.onboarding.endpoint_import.documents import read_documents
 from lake_assets.onboarding.endpoint_import.lake_section import draft_of
 from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
+from lake_assets_tests.deploy.stack_policies import policies
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
@@ -40,6 +41,7 @@ UNKNOWN_TO_MOTO = {
     "AWS::DMS::ReplicationInstance",
     "AWS::DMS::ReplicationSubnetGroup",
     "AWS::DMS::ReplicationTask",
+    "AWS::EMRServerless::Application",
     "AWS::Glue::Database",
     "AWS::Logs::MetricFilter",
     "AWS::S3::BucketPolicy",
@@ -113,6 +115,22 @@ def test_dms_is_set_as_the_lake_expects() -> None:
     assert differences(source, described, documents) == []
 
 
+def test_each_policy_of_a_role_can_be_linted() -> None:
+    """`make lint` gives them to a linter: no function of CloudFormation is left, and every resource is an ARN."""
+    found = dict(policies())
+    assert {name.partition("_")[0] for name in found} == {
+        name
+        for name, resource in template()["Resources"].items()
+        if resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+    }
+    for document in found.values():
+        assert "!" not in json.dumps(document)
+        for statement in document["Statement"]:
+            resources = statement["Resource"]
+            for resource in [resources] if isinstance(resources, str) else resources:
+                assert resource == "*" or len(resource.split(":", 5)) == 6
+
+
 def test_no_bucket_is_open() -> None:
     resources = template()["Resources"]
     policies = {
@@ -135,9 +153,13 @@ def endpoint() -> Iterator[str]:
         yield address
 
 
+APPLICATION = f"arn:aws:emr-serverless:us-east-1:{ACCOUNT}:/applications/00abc"
 LACKING = {
     "{{resolve:secretsmanager:${DatabasePassword}}}": "a-password",
     "!GetAtt Database.Endpoint.Address": "database.example",
+    "!GetAtt JobApplication.Arn": APPLICATION,
+    "${JobApplication.Arn}": APPLICATION,
+    "!Ref JobApplication}": "an-application}",
 }
 """Attributes that moto does not know."""
 
@@ -190,6 +212,7 @@ def created(endpoint: str, **changes: str) -> dict[str, str]:
             "Arrival": "stream",
             "QueueType": "fifo",
             "AlarmEmail": "a@example.com",
+            "Jobs": "emr_serverless",
         },
     ],
     ids=["dev with files", "prod with a stream"],
@@ -197,7 +220,7 @@ def created(endpoint: str, **changes: str) -> dict[str, str]:
 def test_moto_makes_what_it_knows(endpoint: str, changes: dict[str, str]) -> None:
     made = created(endpoint, **changes)
     left_out = {"files": "WithStream", "stream": "WithFiles"}[changes.get("Arrival", "files")]
-    unmet = {left_out} | ({"WithEmail"} if "AlarmEmail" not in changes else set())
+    unmet = {left_out, *(set() if changes else {"WithEmail", "WithJobs"})}
     wanted = {
         name: resource["Type"]
         for name, resource in template()["Resources"].items()
@@ -206,7 +229,7 @@ def test_moto_makes_what_it_knows(endpoint: str, changes: dict[str, str]) -> Non
     assert {wanted[name] for name in wanted if name not in made} <= UNKNOWN_TO_MOTO
     assert made.keys() <= wanted.keys()
     s3, queues = client("s3", endpoint), client("sqs", endpoint)
-    for name in ("Bronze", "Warehouse"):
+    for name in ("Bronze", "Warehouse", *(["JobFiles"] if changes else [])):
         (rule,) = s3.get_bucket_encryption(Bucket=made[name])["ServerSideEncryptionConfiguration"]["Rules"]
         assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
     found = queues.get_queue_attributes(QueueUrl=made["Files"], AttributeNames=["All"])["Attributes"]

@@ -10,14 +10,12 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.config.secrets import secrets_hidden
-from lake_assets.gold.compute_mart import computed_mart
+from lake_assets.errors import NoRowsYet
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.registry import code_version
-from lake_assets.gold.table_snapshots import LoadedTables
-from lake_assets.gold.view import mart_view
 from lake_assets.gold.write.write_mart import WriteMode
-from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
-from lake_assets.orchestration.assets.mart_runs import outside_sentence
+from lake_assets.orchestration.assets.mart_lineage import recorded_lineage
+from lake_assets.orchestration.assets.mart_output import Output
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silver_keys
 from lake_assets.orchestration.io_managers.iceberg_io_manager import (
     IO_MANAGER_KEY,
@@ -40,10 +38,10 @@ OUTSIDE = "rows_outside_partitions"
 
 
 def gold_assets(
-    runtime: LakeRuntime, marts: Iterable[Mart], first: FirstPeriods
+    runtime: LakeRuntime, marts: Iterable[Mart], first: FirstPeriods, output: Output
 ) -> list[dg.AssetsDefinition]:
-    """One asset for each mart, partitioned by time if the mart is."""
-    return [_mart_asset(runtime, mart, first) for mart in marts]
+    """One asset for each mart, partitioned by time if the mart is. `output`: what computes them."""
+    return [_mart_asset(runtime, mart, first, output) for mart in marts]
 
 
 def repository_of(
@@ -62,7 +60,7 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(mart.days_per_run)
 
 
-def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.AssetsDefinition:
+def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods, output: Output) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns, mart.comments) | code_link(mart)
     metadata[SHOW_ROWS] = mart.preview
@@ -95,15 +93,10 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.Ass
                 "Its rows are unchanged.",
                 allow_retries=False,
             )
-        view = mart_view(LoadedTables(runtime.catalog), mart, runtime.lake.gold)
-        if view is None:
-            raise dg.Failure(
-                f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False
-            )
-        tables, periods = getattr(context.resources, IO_MANAGER_KEY), None
+        partitions = None
         if partitioned:
             keys = context.partition_key_range
-            periods = mart.partitions.of_key(keys.start), mart.partitions.of_key(keys.end)
+            partitions = keys.start, keys.end
         # This heartbeat covers the planning; the IO manager's covers computing and writing the rows.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with (
@@ -111,17 +104,16 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.Ass
             repeating(runtime, mart.identifier),
             secrets_hidden(runtime.lake),
         ):
-            computed, metadata = computed_mart(runtime, tables.read, mart, view, periods)
-            outside = outside_sentence(mart, view.work, FirstPeriods.any(runtime.lake)) if periods else None
-            if outside is not None:
-                metadata[OUTSIDE] = outside
-                context.log.warning("%s.", outside)
-            lineage = recorded_lineage(context.instance, context.asset_key, version)
-            lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
-            source_now = dg.MetadataValue.timestamp(view.now)
-            context.add_output_metadata(
-                grouped({**metadata, "source_now": source_now, **lineage}, {*SHOWN, OUTSIDE})
-            )
-            return computed
+            known = recorded_lineage(context.instance, context.asset_key, version)
+            try:
+                done = output(context, runtime, mart, partitions, known)
+            except NoRowsYet as error:
+                raise dg.Failure(str(error), allow_retries=False) from error
+            figures = {**done.figures, "source_now": dg.MetadataValue.timestamp(done.source_now)}
+            if done.outside is not None:
+                figures[OUTSIDE] = done.outside
+                context.log.warning("%s.", done.outside)
+            context.add_output_metadata(grouped({**figures, **done.lineage}, {*SHOWN, OUTSIDE}))
+            return done.rows
 
     return compute

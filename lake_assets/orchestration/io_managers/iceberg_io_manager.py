@@ -8,9 +8,9 @@ Here: what a run reads and writes. Not here: the commit (`gold/write/write_mart.
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,17 @@ def repeating(runtime: LakeRuntime, name: str) -> Iterator[None]:
         raise dg.RetryRequested(MOST_REPEATS, RESTART_SECONDS if lost else random.uniform(0.2, 2)) from reason
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of an asset that are in its table."""
+
+    store: Store
+    types: Mapping[str, str]
+    """By column."""
+    done: Mapping[str, Any]
+    """Metadata, as `write` returns it."""
+
+
 class TableIOManager(dg.IOManager):
     """Stores an asset's rows in its Iceberg table, and loads tables for the parameters of assets.
 
@@ -114,7 +125,10 @@ class TableIOManager(dg.IOManager):
         # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
         beat = self._runtime.lake.automation.heartbeat_interval.total_seconds()
         with _alive(context, beat), repeating(self._runtime, context.asset_key.to_user_string()):
-            self._store(context, obj if isinstance(obj, Computed) else self._plain(context, obj))
+            if isinstance(obj, Stored):
+                self._report(context, obj)
+            else:
+                self._store(context, obj if isinstance(obj, Computed) else self._plain(context, obj))
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
         metadata, store = context.definition_metadata, computed.store
@@ -129,15 +143,19 @@ class TableIOManager(dg.IOManager):
             store = Store(rows, transforms, *_mode(context))
         identifier = table_identifier(context.asset_key, self._runtime.lake.key_prefix)
         done = self.store(identifier, replace(computed, run_id=context.run_id), store)
+        self._report(context, Stored(store, computed.types, done))
+
+    def _report(self, context: dg.OutputContext, stored: Stored) -> None:
+        """Gives Dagster what it shows of the table and of the run's partitions."""
+        identifier = table_identifier(context.asset_key, self._runtime.lake.key_prefix)
+        metadata, store, done = context.definition_metadata, stored.store, stored.done
         if WAITS in done:
             context.log.info("%s: %s", context.asset_key.to_user_string(), done[WAITS])
         shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
         context.add_output_metadata(grouped(done, {*SHOWN, WAITS}) | shown)
         if store.partitions is not None and store.mode is WriteMode.OVERWRITE:
             table = load_table(self._runtime.catalog, identifier)
-            if table is None or partitions_of(table) != tuple(
-                own_transforms(store.partitions, computed.types)
-            ):
+            if table is None or partitions_of(table) != tuple(own_transforms(store.partitions, stored.types)):
                 return
             whole = done["partitions"] == store.partitions.name
             _count_partitions(context, table, int(done["snapshot_id"]), whole=whole)

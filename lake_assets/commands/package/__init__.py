@@ -1,0 +1,1 @@
+"""Commands that package a project for services that run its jobs."""
