@@ -46,22 +46,50 @@ def open_lake(
     config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
 ) -> Lake:
     """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Raises LakeError for
-    an unusable mart, alarm or check."""
+    an unusable mart, alarm or check. While a table waits for its columns (`open_tables.py`), the lake has no marts and
+    no checks, which may be of that table."""
+    config, runtime, waiting = _with_columns(config, runtime)
+    if waiting:
+        return Lake(runtime, tuple(lake_targets(config)), (), (), waiting)
     found = _keyed(config, load_marts(config) if marts is None else marts)
     refuse_impossible_cuts(found, config)
     refuse_impossible_alarms(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
     checks = tuple(lake_checks(config, targets, found))
-    return Lake(runtime or LakeRuntime(config), targets, found, checks)
+    return Lake(runtime, targets, found, checks)
+
+
+def open_runtime(config: LakeConfig) -> LakeRuntime:
+    """The runtime of a lake with all columns that are known."""
+    return _with_columns(config, None)[1]
+
+
+def _with_columns(
+    config: LakeConfig, runtime: LakeRuntime | None
+) -> tuple[LakeConfig, LakeRuntime, tuple[str, ...]]:
+    """The configuration and the runtime with the columns that lake.yaml leaves to the source database, and why tables
+    wait for theirs."""
+    runtime = runtime or LakeRuntime(config)
+    if not config.open_tables:
+        return config, runtime, ()
+    # Imported here, because few lakes have such tables.
+    from lake_assets.open_tables import with_columns
+
+    config, waiting = with_columns(config, runtime)
+    runtime.lake = config
+    return config, runtime, tuple(waiting)
 
 
 def open_without_broken_marts(config: LakeConfig, runtime: LakeRuntime | None = None) -> Lake:
     """As `open_lake`, for a command that needs no mart. If a mart, alarm or check is unusable, the lake has neither the
     unusable marts nor any checks, which may be of such a mart."""
+    runtime = runtime or LakeRuntime(config)
     try:
         return open_lake(config, runtime)
     except LakeError as error:
-        return _without_broken_marts(config, runtime or LakeRuntime(config), error)
+        if runtime.lake.open_tables:  # no table has its columns
+            raise
+        return _without_broken_marts(runtime.lake, runtime, error)
 
 
 def _without_broken_marts(config: LakeConfig, runtime: LakeRuntime, refused: LakeError) -> Lake:

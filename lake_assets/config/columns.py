@@ -145,3 +145,32 @@ Columns = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}),
 ]
 """The columns of a file or a table, in the source's order; in lake.yaml `name: declaration`."""
+
+
+FROM_DATABASE = "from_database"
+"""What lake.yaml says instead of a table's columns if the source database has them."""
+
+
+def _by_name_or_open(value: Any) -> Any:
+    if value == FROM_DATABASE:
+        return ()
+    if isinstance(value, str) and value != UNDECIDED:
+        raise ValueError(f"must be the columns by name, or {FROM_DATABASE}")
+    if value == {}:
+        raise ValueError(f"names no column: declare them, or write {FROM_DATABASE}")
+    return _by_name(value)
+
+
+TableColumns = Annotated[
+    tuple[Column, ...],
+    BeforeValidator(_by_name_or_open),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": FROM_DATABASE},
+                {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+            ]
+        }
+    ),
+]
+"""The columns of a table; none if they are those of the source database, until it has been read."""

@@ -3,12 +3,22 @@
 Not here: reading the file and the environment (`config_file.py`), or using a setting.
 """
 
+import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import SecretsConfig
@@ -27,7 +37,7 @@ from lake_assets.config.base import (
     refuse,
 )
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
-from lake_assets.config.columns import Mask, MaskingConfig
+from lake_assets.config.columns import FROM_DATABASE, Mask, MaskingConfig
 from lake_assets.config.outputs.alarms import AlarmsConfig
 from lake_assets.config.outputs.warehouses import WarehousesConfig
 from lake_assets.config.source import SILVER_NAME, SourceConfig
@@ -199,6 +209,57 @@ class LakeConfig(Model):
     """What the keys of the lake's assets in Dagster begin with, and the names of its sensors and jobs. It is for lakes
     that share one Dagster instance, such as code locations of staging and production: Dagster identifies an asset by
     its key, whichever code location it is in."""
+
+    _given: Any = PrivateAttr(default=None)
+    """What was validated, if the source database has the columns of a table."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _opened(cls, value: Any, handler: ModelWrapValidatorHandler["LakeConfig"]) -> "LakeConfig":
+        lake = handler(value)
+        if lake.open_tables:
+            lake._given = value
+        refuse(
+            (
+                ("sources", source, "tables", table, "columns"),
+                f"{FROM_DATABASE} needs `database` of the source",
+            )
+            for source, table in lake.open_tables
+            if lake.sources[source].database is None
+        )
+        return lake
+
+    @property
+    def open_tables(self) -> list[tuple[str, str]]:
+        """The sources and tables (`schema.table`) whose columns the source database has."""
+        return [
+            (name, table)
+            for name, source in self.sources.items()
+            for table, config in source.tables.items()
+            if config.is_open
+        ]
+
+    def given(self, source: str, table: str) -> dict[str, Any]:
+        """What lake.yaml says of a table that is open."""
+        keys: dict[str, Any] = self._given["sources"][source]["tables"][table]
+        return keys
+
+    def with_tables(self, found: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> "LakeConfig":
+        """The configuration with further keys of tables that are open, by source and table; None leaves the table out.
+        Raises pydantic's ValidationError."""
+        given = copy.deepcopy(self._given)
+        for (source, table), keys in found.items():
+            tables = given["sources"][source]["tables"]
+            if keys is None:
+                del tables[table]
+            else:
+                tables[table] |= keys
+        given["sources"] = {name: source for name, source in given["sources"].items() if source["tables"]}
+        lake = LakeConfig.model_validate(given)
+        for (source, table), keys in found.items():
+            if keys is not None:
+                lake.sources[source].tables[table].leave_to_source()
+        return lake
 
     def silver_version(self, table: TableConfig) -> int:
         """Iceberg's format in which a table of silver is created."""

@@ -237,6 +237,8 @@ class SourceConfig(Model):
                     near = did_you_mean(reference.table, self.tables)
                     yield at, f"refers to {reference.table}, which the source does not have{near}"
                     continue
+                if table.is_open or parent.is_open:
+                    continue
                 known = {column.name for column in parent.columns}
                 for own, column in reference.columns.items():
                     if column not in known:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, refuse
 from lake_assets.config.checks import (
@@ -20,7 +20,7 @@ from lake_assets.config.checks import (
     TableCheck,
     check_mistakes,
 )
-from lake_assets.config.columns import Column, Columns, Mask, Masks, mask_mistakes
+from lake_assets.config.columns import Column, Mask, Masks, TableColumns, mask_mistakes
 from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 from lake_assets.local_times import AmbiguousTimes, LocalClock
@@ -186,7 +186,8 @@ def _decided_filter(value: str) -> str:
 class TableConfig(Model):
     parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
 
-    columns: Columns
+    columns: TableColumns
+    """By name, the type; or `from_database`: the columns and the key are those of the source's `database`."""
     primary_key: tuple[str, ...] = ()
     name: str | None = None
     """Name of the silver table; by default, the source table's name in lower case, with `_` for a dot."""
@@ -244,11 +245,32 @@ class TableConfig(Model):
     """By column, what it means: Iceberg's and Dagster's description of it."""
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
+    _left_to_source: bool = PrivateAttr(default=False)
+
+    @property
+    def is_left_to_source(self) -> bool:
+        """Whether the source database says its columns, not lake.yaml."""
+        return self.is_open or self._left_to_source
+
+    @property
+    def origin(self) -> str:
+        """What says its columns."""
+        return "lake.yaml, with the columns of the source database" if self.is_left_to_source else "lake.yaml"
+
+    def leave_to_source(self) -> None:
+        """Remembers that the source database has said its columns."""
+        self._left_to_source = True
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableConfig":
-        refuse(self._mistakes())
+        if not self.is_open:
+            refuse(self._mistakes())
         return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the source database has the columns, and has not been read yet."""
+        return not self.columns
 
     @property
     def key_types(self) -> dict[str, str]:

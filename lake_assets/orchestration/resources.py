@@ -22,6 +22,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.config_file import load_lake
 from lake_assets.config.secrets import shown
+from lake_assets.lake import open_runtime
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.object_store import s3_client
@@ -42,7 +43,7 @@ class LakeResource(dg.ConfigurableResource[None]):
         """The runtime of the lake's own assets, if this process has loaded their definitions; else one of its own."""
         found = _opened.get(self.file)
         if found is None:
-            found = _opened[self.file] = LakeRuntime(load_lake(Path(self.file)))
+            found = _opened[self.file] = open_runtime(load_lake(Path(self.file)))
             _kept.append(found)
         return found
 

@@ -6,7 +6,7 @@ that cannot be read, stop the table. Not here: reading the database (`storage/re
 (`evolve.py`, `silver/write/ask_source.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -36,6 +36,21 @@ class AtSource:
     @property
     def is_known(self) -> bool:
         return self.read is not None
+
+    def declared(
+        self, ignore: Collection[str], new_names: Mapping[str, str]
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The columns but for the ignored ones, by their new names, with types as in lake.yaml; and the key. Raises
+        TableStopped."""
+        why = "lake.yaml leaves its columns to the source database"
+        table, columns = self._found(why), {}
+        for column in table.columns:
+            if column.name not in ignore:
+                kind = self._decided(column, why).type
+                columns[new_names.get(column.name, column.name)] = (
+                    f"{kind} not null" if column.required else kind
+                )
+        return columns, tuple(new_names.get(name, name) for name in table.primary_key)
 
     def column(self, name: str, why: str) -> Column:
         """The column with the source's type; it may be NULL, because older rows lack it. `why`: the beginning of a

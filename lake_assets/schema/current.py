@@ -33,14 +33,16 @@ def contracts_of_batch(
     add: Add,
     shapes: Sequence[Mode] = (),
     at_source: AtSource | None = None,
+    origin: str = BY_CONFIG,
 ) -> Contracts:
     """Every version that the batch needs, newest last.
 
     `position` is the table's log offset, `logged` all its files, `pending` those of the batch above the position,
-    `shapes` its mode and what `also` names, `at_source` states the types of columns that text files add.
+    `shapes` its mode and what `also` names, `at_source` states the types of columns that text files add,
+    `origin` says where `configured` comes from.
     Raises TableStopped for a change that the policies or Iceberg refuse; then no version is recorded for it.
     """
-    versions = _Versions(name, configured, policies, shapes, add, recorded, at_source)
+    versions = _Versions(name, configured, policies, shapes, add, recorded, at_source, origin)
     versions.start(position)
     due = {file.offset for file in pending}
     seen, announced = first_seen(logged), announced_types(logged)
@@ -73,18 +75,19 @@ class _Versions:
     add: Add
     recorded: Contracts
     at_source: AtSource | None
+    origin: str
 
     def start(self, position: int) -> None:
         """Adds a version if lake.yaml has changed."""
         self.recorded = self._usable(self.recorded)
         newest = self.recorded.newest
         if newest is None:
-            self._record(new_version(self.configured, 1, BY_CONFIG, self.configured))
+            self._record(new_version(self.configured, 1, self.origin, self.configured))
         elif newest.configured != self.configured:
             contract = _with_what_files_brought(self.configured, newest)
             transition(self.name, newest.contract, contract, self.policies)
-            version = new_version(contract, position + 1, BY_CONFIG, self.configured)
-            refuse_contract(self.name, BY_CONFIG, contract, self._rules(self.recorded.and_then(version)))
+            version = new_version(contract, position + 1, self.origin, self.configured)
+            refuse_contract(self.name, self.origin, contract, self._rules(self.recorded.and_then(version)))
             self._record(version)
         else:
             refuse_contract(self.name, newest.origin, newest.contract, self._rules(self.recorded))

@@ -38,6 +38,8 @@ sources:
       public.same:
         primary_key: [id]
         columns: {id: long not null}
+      public.free:
+        columns: from_database
       public.gone:
         primary_key: [id]
         columns: {id: long not null}
@@ -57,6 +59,7 @@ SOURCE = """
 CREATE TABLE public.orders (id bigint PRIMARY KEY, note text, sum numeric(12, 2), sent timestamp, range numrange,
                             amount numeric);
 CREATE TABLE public.same (id bigint PRIMARY KEY);
+CREATE TABLE public.free (id bigint PRIMARY KEY, name text);
 CREATE TABLE public.bare (id bigint PRIMARY KEY, name text);
 CREATE TABLE public.kinds (first boolean, id bigint PRIMARY KEY, name text, price numeric(5, 2));
 """
@@ -151,7 +154,8 @@ def test_windows_line_ends_stay(project: Path) -> None:
 
 
 def test_without_a_database(project: Path) -> None:
-    (project / "lake.yaml").write_text(LAKE.replace("    database: ${SHOP}\n", ""))
+    free = "      public.free:\n        columns: from_database\n"
+    (project / "lake.yaml").write_text(LAKE.replace("    database: ${SHOP}\n", "").replace(free, ""))
     with pytest.raises(LakeError, match=r"No source of lake\.yaml has a database"):
         call("init", "--refresh")
     assert "--from-database" in call("init", code=2)

@@ -187,7 +187,7 @@ def test_table(settings):
             "change_log is no further shape of a table with mode: change_log",
         ),
         ({"also": ["change_log", "change_log"]}, "names the same thing twice"),
-        ({"columns": {}}, "at least 1 item"),
+        ({"columns": {}}, "names no column"),
         ({"columns": {"id": "long", "ID": "long"}}, "differs from id only in case"),
         ({"columns": {"id": "long", "_Deleted": "int"}}, "a name that Iceberg reserves"),
         ({"columns": {"id": "long", "": "long"}}, "at least 1 character"),

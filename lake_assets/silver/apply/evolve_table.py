@@ -48,6 +48,7 @@ def batch_contracts(
         add,
         (target.config.mode, *target.config.also),
         runtime.at_source(target.source, target.table),
+        target.config.origin,
     )
 
 
