@@ -75,7 +75,13 @@ test-fast: $(JARS)  ## those that need no Spark and start no processes that take
 test-connect: $(JARS)  ## those that use Spark, on one Spark Connect server instead of a Spark in each process
 	LAKE_TEST_SPARK=connect $(PYTEST) -m "spark and not long"
 
-test-long: $(JARS)  ## those that take long (two hours), of which a shorter one is among the tests
+# A query engine with a Java of its own, for one of the long tests.
+TRINO := .venv/.trino
+$(TRINO): $(INSTALLED)
+	@echo "Fetching Trino for a test; this takes some minutes and 600 MB, once."
+	@.venv/bin/python -m lake_assets_tests.helpers.warehouses.trino .venv/trino && touch $@ || echo "Going on: the test that needs it is skipped." >&2
+
+test-long: $(JARS) $(TRINO)  ## those that take long (two hours), of which a shorter one is among the tests
 	$(PYTEST) -m long
 
 # Histories, the first one's seed, and further options such as --stream, --minutes 60 or --only composite,reloads.

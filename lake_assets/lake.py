@@ -4,13 +4,13 @@ Here: resolving the configuration to silver tables and marts. Not here: Dagster,
 finding out that a lake has nothing to do (`orchestration/lake_definitions.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.alarms.due_alarms import refuse_impossible_alarms
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.checks.lake_checks import lake_checks
-from lake_assets.config import LakeConfig
+from lake_assets.config import FURTHER_SHAPES, LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
@@ -29,7 +29,7 @@ class Lake:
     checks: tuple[DataCheck, ...]
     """The checks that are evaluated on a schedule or by hand."""
     broken: tuple[str, ...] = ()
-    """Why marts are left out, or why there are no checks. With any reason, no mart may be computed."""
+    """Why tables wait, why marts are left out, or why there are no checks."""
 
     @property
     def tables(self) -> list[str]:
@@ -45,18 +45,47 @@ class Lake:
 def open_lake(
     config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
 ) -> Lake:
-    """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Raises LakeError for
-    an unusable mart, alarm or check. While a table waits for its columns (`open_tables.py`), the lake has no marts and
-    no checks, which may be of that table."""
+    """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Leaves out marts of
+    a table that waits for its columns (`open_tables.py`). Raises LakeError for an unusable mart, alarm or check."""
+    whole = config
     config, runtime, waiting = _with_columns(config, runtime)
-    if waiting:
-        return Lake(runtime, tuple(lake_targets(config)), (), (), waiting)
     found = _keyed(config, load_marts(config) if marts is None else marts)
+    broken = [*waiting.values()]
+    if waiting:
+        found, left_out = _without(whole, found, waiting)
+        broken += [f"{mart.identifier} is left out: it reads a table that waits." for mart in left_out]
+        config = _without_marts(config, left_out)
+        runtime.lake = config
     refuse_impossible_cuts(found, config)
     refuse_impossible_alarms(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
     checks = tuple(lake_checks(config, targets, found))
-    return Lake(runtime, targets, found, checks)
+    return Lake(runtime, targets, found, checks, tuple(broken))
+
+
+def _without(
+    whole: LakeConfig, marts: Sequence[Mart], waiting: Collection[tuple[str, str]]
+) -> tuple[tuple[Mart, ...], tuple[Mart, ...]]:
+    """The marts that read no table that waits, and the others; `whole`: with these tables."""
+    names = set()
+    for source, table in waiting:
+        silver = f"silver_{source}.{whole.sources[source].silver_name(table)}"
+        names |= {silver, *(silver + suffix for suffix in FURTHER_SHAPES.values())}
+    left_out = tuple(mart for mart in marts if any(rule.identifier in names for rule in mart.rules))
+    return tuple(mart for mart in marts if mart not in left_out), left_out
+
+
+def _without_marts(config: LakeConfig, left_out: Sequence[Mart]) -> LakeConfig:
+    """The configuration without checks and alarms of these marts."""
+    names = {mart.name for mart in left_out}
+    checks = {name: checks for name, checks in config.gold.checks.items() if name not in names}
+    alarms = {name: alarm for name, alarm in config.alarms.marts.items() if name not in names}
+    return config.model_copy(
+        update={
+            "gold": config.gold.model_copy(update={"checks": checks}),
+            "alarms": config.alarms.model_copy(update={"marts": alarms}),
+        }
+    )
 
 
 def open_runtime(config: LakeConfig) -> LakeRuntime:
@@ -66,18 +95,18 @@ def open_runtime(config: LakeConfig) -> LakeRuntime:
 
 def _with_columns(
     config: LakeConfig, runtime: LakeRuntime | None
-) -> tuple[LakeConfig, LakeRuntime, tuple[str, ...]]:
+) -> tuple[LakeConfig, LakeRuntime, dict[tuple[str, str], str]]:
     """The configuration and the runtime with the columns that lake.yaml leaves to the source database, and why tables
     wait for theirs."""
     runtime = runtime or LakeRuntime(config)
     if not config.open_tables:
-        return config, runtime, ()
+        return config, runtime, {}
     # Imported here, because few lakes have such tables.
     from lake_assets.open_tables import with_columns
 
     config, waiting = with_columns(config, runtime)
-    runtime.lake = config
-    return config, runtime, tuple(waiting)
+    runtime.lake, runtime.waiting = config, tuple(waiting.values())
+    return config, runtime, waiting
 
 
 def open_without_broken_marts(config: LakeConfig, runtime: LakeRuntime | None = None) -> Lake:
@@ -108,7 +137,7 @@ def _without_broken_marts(config: LakeConfig, runtime: LakeRuntime, refused: Lak
         targets,
         _keyed(config, usable),
         (),
-        tuple(broken) or tuple(_refusals(config, targets, usable, refused)),
+        (*runtime.waiting, *(broken or _refusals(config, targets, usable, refused))),
     )
 
 

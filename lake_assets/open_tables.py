@@ -1,72 +1,93 @@
 """Tables whose columns lake.yaml leaves to the source database (`columns: from_database`).
 
-Here: their columns and key, from the first contract of the table or, before it has one, from the database. Not here:
-reading the database (`schema/at_source.py`), columns that the source changes later (`schema/current.py`).
+Here: their columns and key when a lake is opened, from the table's contract or, before it has one, from the database.
+Not here: reading the database, and the columns when a batch begins (`schema/at_source.py`, `schema/contract.py`).
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from lake_assets.config import LakeConfig, Mode, TableConfig
+from lake_assets.config import KEYED_MODES, LakeConfig, Mode
 from lake_assets.config.config_file import mistakes_of
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import left_to_source
+
+Place = tuple[str, str]
+"""Source and table (`schema.table`)."""
 
 
-def with_columns(lake: LakeConfig, runtime: LakeRuntime) -> tuple[LakeConfig, list[str]]:
-    """The configuration with the columns of such tables; and for each table that has to wait, why. It is left out.
-    Raises LakeError if no table is left, or if the columns do not fit what lake.yaml says of several tables."""
-    found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
-    waiting = []
+def with_columns(lake: LakeConfig, runtime: LakeRuntime) -> tuple[LakeConfig, dict[Place, str]]:
+    """The configuration with the columns of such tables; and by table that has to wait, why. It is left out. Raises
+    LakeError if no table is left, or for mistakes of other tables that the columns show."""
+    found: dict[Place, Mapping[str, Any] | None] = {}
+    waiting: dict[Place, str] = {}
     for source, table in lake.open_tables:
         try:
             found[source, table] = _keys(lake, runtime, source, table)
         except TableStopped as stop:
-            found[source, table] = None
-            waiting.append(str(stop))
-    if not found:
-        return lake, []
-    if len(waiting) == sum(len(source.tables) for source in lake.sources.values()):
-        raise LakeError("\n".join(waiting))
-    try:
-        return lake.with_tables(found), waiting
-    except ValidationError as error:
-        raise LakeError("\n".join(_sentences(error))) from None
+            found[source, table], waiting[source, table] = None, str(stop)
+    while len(waiting) < sum(len(source.tables) for source in lake.sources.values()):
+        content = lake.given_with(found)
+        try:
+            opened = LakeConfig.model_validate(content)
+        except ValidationError as error:
+            of_tables, others = _mistakes(lake, error, content)
+            news = {place: texts for place, texts in of_tables.items() if found.get(place) is not None}
+            if not news:
+                sentences = [
+                    *waiting.values(),
+                    *others,
+                    *(text for all in of_tables.values() for text in all),
+                ]
+                raise LakeError("\n".join(sentences)) from None
+            for (source, table), texts in news.items():
+                found[source, table] = None
+                waiting[source, table] = (
+                    f"{table}: the columns of the source database do not fit lake.yaml ({'; '.join(texts)}). List the "
+                    "table's columns, or change what lake.yaml says of it."
+                )
+        else:
+            for (source, table), keys in found.items():
+                if keys is not None:
+                    opened.sources[source].tables[table].leave_to_source()
+            return opened, waiting
+    raise LakeError("\n".join(waiting.values()))
 
 
 def _keys(lake: LakeConfig, runtime: LakeRuntime, source: str, table: str) -> dict[str, Any]:
     config = lake.sources[source].tables[table]
-    new_names = {old: new for new, old in config.renamed_from.items()}
     silver = f"silver_{source}.{lake.sources[source].silver_name(table)}"
-    recorded = runtime.contracts.of(silver).newest
-    if recorded is None:
-        columns, key = runtime.at_source(source, table).declared(config.ignore, new_names)
+    at_source = runtime.at_source(source, table)
+    if (recorded := runtime.contracts.of(silver).newest) is None:
+        columns, key = at_source.declared(config.ignore, config.renamed_from)
     else:
-        # As lake.yaml said them when the newest contract began; what files brought since is in the contract.
-        known, key = recorded.configured.columns, recorded.configured.primary_key
-        columns = {
-            new_names.get(column.name, column.name): f"{column.type} not null"
-            if column.required
-            else column.type
-            for column in known
-            if column.name not in config.ignore
+        columns, key = left_to_source(table, recorded.contract, config.ignore, config.renamed_from)
+        if not key and not config.primary_key and config.mode in KEYED_MODES:
+            _, key = at_source.declared(config.ignore, config.renamed_from)
+    keys: dict[str, Any] = {
+        "columns": {
+            column.name: f"{column.type} not null" if column.required else column.type for column in columns
         }
-        key = tuple(new_names.get(name, name) for name in key)
-    keys: dict[str, Any] = {"columns": columns}
+    }
     if not config.primary_key and config.mode is not Mode.FULL_ROW:
         keys["primary_key"] = list(key)
-    try:
-        TableConfig.model_validate({**lake.given(source, table), **keys})
-    except ValidationError as error:
-        raise TableStopped(
-            table,
-            f"the columns of the source database do not fit lake.yaml ({'; '.join(_sentences(error))}).",
-            "List the table's columns, or change what lake.yaml says of it.",
-        ) from None
     return keys
 
 
-def _sentences(error: ValidationError) -> list[str]:
-    return [f"{'.'.join(map(str, keys))}: {text}" for keys, text in mistakes_of(error, {})]
+def _mistakes(
+    lake: LakeConfig, error: ValidationError, content: dict[str, Any]
+) -> tuple[dict[Place, list[str]], list[str]]:
+    """The mistakes of tables that are open, and those of anything else."""
+    of_tables: dict[Place, list[str]] = defaultdict(list)
+    others = []
+    for keys, text in mistakes_of(error, content):
+        place = (str(keys[1]), str(keys[3])) if len(keys) > 3 and keys[2] == "tables" else None
+        if place in lake.open_tables:
+            of_tables[place].append(": ".join([".".join(map(str, keys[4:])), text]).removeprefix(": "))
+        else:
+            others.append(f"{'.'.join(map(str, keys))}: {text}")
+    return of_tables, others

@@ -65,6 +65,8 @@ class LakeRuntime:
         self.aws = Aws(lake.secrets)
         self.large_batches = BoundedSemaphore(most_large_batches(lake))
         """Held while a large batch is applied: all large batches of the moment must fit into memory together."""
+        self.waiting: tuple[str, ...] = ()
+        """Why tables of lake.yaml wait for their columns, and are not in `lake`."""
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
         self.forced_strategy: Strategy | None = None

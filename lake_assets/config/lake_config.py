@@ -217,15 +217,12 @@ class LakeConfig(Model):
     @classmethod
     def _opened(cls, value: Any, handler: ModelWrapValidatorHandler["LakeConfig"]) -> "LakeConfig":
         lake = handler(value)
-        if lake.open_tables:
+        if lake.open_tables and isinstance(value, dict):
             lake._given = value
         refuse(
-            (
-                ("sources", source, "tables", table, "columns"),
-                f"{FROM_DATABASE} needs `database` of the source",
-            )
+            (("sources", source, "tables", table, "columns"), f"{FROM_DATABASE} {wrong}")
             for source, table in lake.open_tables
-            if lake.sources[source].database is None
+            if (wrong := lake.sources[source].why_not_open(table)) is not None
         )
         return lake
 
@@ -239,27 +236,18 @@ class LakeConfig(Model):
             if config.is_open
         ]
 
-    def given(self, source: str, table: str) -> dict[str, Any]:
-        """What lake.yaml says of a table that is open."""
-        keys: dict[str, Any] = self._given["sources"][source]["tables"][table]
-        return keys
-
-    def with_tables(self, found: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> "LakeConfig":
-        """The configuration with further keys of tables that are open, by source and table; None leaves the table out.
-        Raises pydantic's ValidationError."""
-        given = copy.deepcopy(self._given)
+    def given_with(self, found: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> dict[str, Any]:
+        """What was validated, with further keys of tables that are open, by source and table; None leaves a table
+        out."""
+        given: dict[str, Any] = copy.deepcopy(self._given)
         for (source, table), keys in found.items():
             tables = given["sources"][source]["tables"]
             if keys is None:
                 del tables[table]
             else:
-                tables[table] |= keys
+                tables[table] = {**tables[table], **keys}  # two tables may share theirs, by an alias of YAML
         given["sources"] = {name: source for name, source in given["sources"].items() if source["tables"]}
-        lake = LakeConfig.model_validate(given)
-        for (source, table), keys in found.items():
-            if keys is not None:
-                lake.sources[source].tables[table].leave_to_source()
-        return lake
+        return given
 
     def silver_version(self, table: TableConfig) -> int:
         """Iceberg's format in which a table of silver is created."""

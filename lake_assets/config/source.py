@@ -113,6 +113,20 @@ class SourceConfig(Model):
         dms = self.dms.model_copy(update=config.dms) if config.dms else self.dms
         return dms if when is None else config.settings_in(config.era(when), dms)
 
+    def why_not_open(self, table: str) -> str | None:
+        """Why the columns of a table cannot be left to the source database, as the end of a sentence."""
+        settings = self.settings(table)
+        if self.database is None:
+            return "needs `database` of the source"
+        if self.stream is not None:
+            return "is for files: a stream lands by the columns; list them"
+        if settings.data_format == "csv" and not settings.add_column_name:
+            return (
+                "needs the names of the columns in the files (dms.add_column_name): the source may have changed since "
+                "a file was written, and nothing would show it; list the columns"
+            )
+        return None
+
     def silver_name(self, table: str) -> str:
         """The name of a table (`schema.table`) in bronze and silver."""
         return self.tables[table].name or TableName.parse(table).silver

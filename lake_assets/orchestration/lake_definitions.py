@@ -1,5 +1,6 @@
 """Builds Dagster's Definitions from a lake. The parts are defined in their own modules."""
 
+import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Apply, apply_tables
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["Lake", "build_definitions", "lake_definitions", "open_lake"]
 
 
@@ -51,6 +54,8 @@ def lake_definitions(
 
     file = lake_path(None if config is None else Path(config)).absolute()
     lake = open_lake(load_lake(file))
+    for reason in lake.broken:
+        logger.warning("%s", reason)
     # Not in a run's process, whose definitions nobody sees.
     first = first_periods(lake.runtime, lake.marts) if shows_definitions() else None
     own = lake_resources(lake.runtime, str(file), resources)

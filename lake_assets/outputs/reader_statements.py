@@ -48,8 +48,9 @@ def statements_of(lake: Lake, reader: str) -> str:
     lines = [*made(lake)]
     versions = format_versions(lake)
     if reader in READERS_OF_VERSION_2 and (newer := [name for name, (v, _) in versions.items() if v > 2]):
-        lines += ["", f"-- {reader} cannot read these tables, whose format version is 3; see format_version:"]
-        lines += [f"--   {name}" for name in newer]
+        mark = "#" if reader == "trino" else "--"  # its text is a properties file
+        said = f"{reader} cannot read these tables, whose format version is 3; see format_version:"
+        lines += ["", f"{mark} {said}", *(f"{mark}   {name}" for name in newer)]
     return "\n".join(lines) + "\n"
 
 

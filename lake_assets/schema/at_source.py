@@ -6,6 +6,7 @@ that cannot be read, stop the table. Not here: reading the database (`storage/re
 (`evolve.py`, `silver/write/ask_source.py`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,18 +39,24 @@ class AtSource:
         return self.read is not None
 
     def declared(
-        self, ignore: Collection[str], new_names: Mapping[str, str]
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The columns but for the ignored ones, by their new names, with types as in lake.yaml; and the key. Raises
-        TableStopped."""
+        self, ignore: Collection[str], renamed_from: Mapping[str, str]
+    ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+        """The columns but for the ignored ones, by their new names; and the key. Raises TableStopped."""
         why = "lake.yaml leaves its columns to the source database"
-        table, columns = self._found(why), {}
-        for column in table.columns:
-            if column.name not in ignore:
-                kind = self._decided(column, why).type
-                columns[new_names.get(column.name, column.name)] = (
-                    f"{kind} not null" if column.required else kind
-                )
+        table, new_names = self._found(why), {old: new for new, old in renamed_from.items()}
+        columns = tuple(
+            self._decided(column, why).model_copy(
+                update={"name": new_names.get(column.name, column.name), "required": column.required}
+            )
+            for column in table.columns
+            if column.name not in ignore
+        )
+        if twice := [name for name, times in Counter(c.name for c in columns).items() if times > 1]:
+            raise TableStopped(
+                self.name,
+                f"renamed_from gives a column the name {twice[0]}, which another one has at the source.",
+                "Choose another name.",
+            )
         return columns, tuple(new_names.get(name, name) for name in table.primary_key)
 
     def column(self, name: str, why: str) -> Column:

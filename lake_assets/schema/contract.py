@@ -5,7 +5,7 @@ in a later version. Not here: storing the versions (`contract_log.py`), the effe
 on silver (`evolve.py`). Pure.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from lake_assets.config import ICEBERG_COLUMNS, DmsSettings, EarlierLayout, Model, TableConfig
 from lake_assets.config.columns import Column, Columns
+from lake_assets.errors import TableStopped
 from lake_assets.local_times import AmbiguousTimes
 
 
@@ -107,6 +108,30 @@ def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
         earlier=table.earlier,
         dms=dms,
     )
+
+
+def left_to_source(
+    table: str, contract: Contract, ignore: Collection[str], renamed_from: Mapping[str, str]
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns and the key of a table of which lake.yaml has no list: those of its newest contract, under the names
+    that lake.yaml gives them now. Raises TableStopped for a new name that lake.yaml no longer gives."""
+    new_names = {old: new for new, old in renamed_from.items()}
+    names = {}
+    for column in contract.columns:
+        at_source = contract.renamed_from.get(column.name)
+        if at_source is not None and at_source not in new_names:
+            raise TableStopped(
+                table,
+                f"renamed_from no longer names {column.name}, which silver took from {at_source}.",
+                "Keep the entry, or give the column another name there.",
+            )
+        names[column.name] = new_names.get(at_source or column.name, column.name)
+    columns = tuple(
+        column.model_copy(update={"name": names[column.name]})
+        for column in contract.columns
+        if column.name not in ignore
+    )
+    return columns, tuple(names.get(name, name) for name in contract.primary_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode, SchemaChanges
 from lake_assets.schema.at_source import AtSource
-from lake_assets.schema.contract import Contract, Contracts, ContractVersion
+from lake_assets.schema.contract import Contract, Contracts, ContractVersion, left_to_source
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.dropped import first_seen, newly_dropped
 from lake_assets.schema.evolve import announced_types, observed, transition, types_of
@@ -81,6 +81,8 @@ class _Versions:
         """Adds a version if lake.yaml has changed."""
         self.recorded = self._usable(self.recorded)
         newest = self.recorded.newest
+        if newest is not None and self.is_left_to_source:
+            self._take_columns(newest.contract)
         if newest is None:
             self._record(new_version(self.configured, 1, self.origin, self.configured))
         elif newest.configured != self.configured:
@@ -117,8 +119,20 @@ class _Versions:
             sentences += [f"{file.key} no longer has column {column}" for column in dropped]
         if sentences:
             transition(self.name, newest.contract, contract, self.policies)
+            if self.is_left_to_source:
+                self._take_columns(contract)
             self._record(new_version(contract, file.offset, "; ".join(sentences), self.configured))
         return bool(sentences)
+
+    @property
+    def is_left_to_source(self) -> bool:
+        return self.origin != BY_CONFIG
+
+    def _take_columns(self, contract: Contract) -> None:
+        """Another process may have opened the lake when the source had other columns: the contract decides."""
+        own = self.configured
+        columns, key = left_to_source(self.name, contract, own.ignore, own.renamed_from)
+        self.configured = own.model_copy(update={"columns": columns, "primary_key": key or own.primary_key})
 
     def _record(self, version: ContractVersion) -> None:
         self.recorded = self._usable(self.add(self.recorded, version))

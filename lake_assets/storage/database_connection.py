@@ -65,7 +65,7 @@ def connected(address: str, secrets: Secrets) -> Iterator[sa.Engine]:
             engine.dispose()
     except ModuleNotFoundError as error:
         raise SourceError(_missing(error.name or "", url.get_backend_name())) from None
-    except sa.exc.SQLAlchemyError as error:
+    except (sa.exc.SQLAlchemyError, UnicodeError) as error:
         raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
 
 
@@ -108,7 +108,7 @@ def _url(address: str) -> URL:
     return url
 
 
-def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
+def _without_secrets(error: Exception, url: URL) -> str:
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
     text = " ".join(str(cause).split()) or type(cause).__name__
     known = [str(secret) for secret in (url.password, *url.query.values()) if secret]

@@ -21,10 +21,11 @@ from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.lake import open_lake, open_runtime
+from lake_assets.lake import Lake, open_lake, open_runtime
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS_HEADER, lake_config, write_file
 from lake_assets_tests.helpers.oracles.live_table import ITEMS, Live, NewDatabase
+from lake_assets_tests.helpers.orchestration.dagster_shop import DAILY
 
 OPEN: dict[str, Any] = {"columns": "from_database", "primary_key": []}
 SOURCE = """
@@ -45,11 +46,8 @@ def lake_of(folder: Path, address: str | None, *tables: str, **sections: Any) ->
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("form", ["header", "no header", "json"])
-def test_a_table_needs_no_list(
-    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, form: str
-) -> None:
-    live = Live(tmp_path, new_database, form, **OPEN)
+def test_a_table_needs_no_list(spark: SparkSession, new_database: NewDatabase, tmp_path: Path) -> None:
+    live = Live(tmp_path, new_database, **OPEN)
     (target,) = live.bench.lake.targets
     assert target.key == ("id",)
     live.insert(1, name="a", size=1, price=Decimal("1.50"))
@@ -65,6 +63,21 @@ def test_a_table_needs_no_list(
     live.check_rebuilt()
 
 
+def reopened(live: Live, address: str, **table: Any) -> Lake:
+    """The lake as a new process opens it, with these keys of the table."""
+    config = lake_config(live.bench.folder, {ITEMS: OPEN | table}, source={"database": address})
+    config._given["catalog"]["name"] = (
+        live.bench.lake.config.catalog.name
+    )  # the helper makes a new one each time
+    config = config.model_copy(update={"catalog": live.bench.lake.config.catalog})
+    return open_lake(config)
+
+
+def names(lake: Lake) -> list[str]:
+    (target,) = lake.targets
+    return [column.name for column in target.columns]
+
+
 @pytest.mark.spark
 def test_the_database_is_not_asked_again(
     spark: SparkSession, new_database: NewDatabase, tmp_path: Path
@@ -74,17 +87,46 @@ def test_the_database_is_not_asked_again(
     live.load()
     live.changes(live.update(1, size=2))
     live.check()
-    config = lake_config(tmp_path, {ITEMS: OPEN}, source={"database": NOWHERE})
-    config = config.model_copy(update={"catalog": live.bench.lake.config.catalog})
-    config._given["catalog"] = {**config._given["catalog"], "name": live.bench.lake.config.catalog.name}
-    again = open_lake(config)
+    again = reopened(live, NOWHERE)
     assert again.broken == ()
-    assert [column.name for column in again.targets[0].columns] == ["id", "name", "size", "price"]
-    # Its files go on being read by the contract, to which the source has added a column meanwhile.
+    assert names(again) == ["id", "name", "size", "price"]
+    # What files bring is in the contract, and can be named in lake.yaml.
     live.ddl("ALTER TABLE items ADD fee numeric(12, 3)")
     live.changes(live.update(1, fee=Decimal("0.125")))
     live.check()
-    assert "fee" not in [column.name for column in open_lake(config).targets[0].columns]
+    versions = len(live.bench.lake.runtime.contracts.of("silver_shop.items").versions)
+    more = reopened(live, NOWHERE, comments={"fee": "What it costs"}, renamed_from={"title": "name"})
+    assert names(more) == ["id", "title", "size", "price", "fee"]
+    live.bench.lake = reopened(live, live.address)
+    live.changes(live.update(1, size=3))
+    live.check()
+    assert len(live.bench.lake.runtime.contracts.of("silver_shop.items").versions) == versions
+    with pytest.raises(LakeError, match=r"do not fit lake.yaml \(mask.nothing: is not a column"):
+        reopened(live, NOWHERE, mask={"nothing": "redact"})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dropped", ["ignore", "drop"])
+def test_a_process_that_knows_other_columns_changes_no_contract(
+    spark: SparkSession, new_database: NewDatabase, tmp_path: Path, dropped: str
+) -> None:
+    live = Live(tmp_path, new_database, **OPEN, schema_changes={"dropped": dropped})
+    live.insert(1, name="a", size=1)
+    live.ddl("ALTER TABLE items ADD fee integer")
+    later = reopened(live, live.address, schema_changes={"dropped": dropped})
+    before, live.bench.lake = live.bench.lake, later
+    live.update(1, fee=5)
+    live.load()
+    live.changes(live.update(1, size=2))
+    live.check()
+    assert "fee" not in names(before)
+    assert "fee" in names(later)
+    for lake in (before, later, before):
+        live.bench.lake = lake
+        live.changes(live.update(1, size=live.rows()[0]["size"] + 1))
+        live.check()
+    assert [row["fee"] for row in live.bench.stored()] == [5]
+    assert len(live.bench.lake.runtime.contracts.of("silver_shop.items").versions) == 1
 
 
 def test_columns_are_ignored_and_renamed(new_database: NewDatabase, tmp_path: Path) -> None:
@@ -107,15 +149,12 @@ def test_a_table_waits_and_the_others_go_on(new_database: NewDatabase, tmp_path:
     tables = [ITEMS, "public.odd", "public.keyless", "public.ranges", "public.gone"]
     lake = open_lake(lake_of(tmp_path, address, *tables))
     assert [target.table for target in lake.targets] == [ITEMS]
-    said = dict(zip(tables[1:], lake.broken, strict=True))
-    for table, sentence in said.items():
-        assert sentence.startswith(f"{table}: ")
+    said = {sentence.partition(": ")[0]: sentence for sentence in lake.broken}
+    assert said.keys() == {*tables[1:]}
     assert "columns._pos: is a name that Iceberg reserves" in said["public.odd"]
     assert "primary_key" in said["public.keyless"]
     assert "the type of open is open" in said["public.ranges"]
     assert "It has no table public.gone" in said["public.gone"]
-    assert not lake.marts, "which may be of a table that waits"
-    assert not lake.checks
 
 
 def test_without_any_table_there_is_no_lake(tmp_path: Path) -> None:
@@ -137,6 +176,45 @@ def test_without_any_table_there_is_no_lake(tmp_path: Path) -> None:
 def test_mistakes_of_lake_yaml(tmp_path: Path, tables: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         lake_config(tmp_path, tables)
+
+
+def test_without_names_in_the_files_it_is_refused(tmp_path: Path) -> None:
+    """Between a file and the first look at the source, a column may have gone and another one come."""
+    with pytest.raises(ValidationError, match="needs the names of the columns in the files"):
+        lake_of(tmp_path, NOWHERE, ITEMS, source={"dms": DMS | {"add_column_name": False}})
+
+
+def test_marts_of_other_tables_stay(new_database: NewDatabase, tmp_path: Path) -> None:
+    address = new_database(SOURCE.replace("items", "sales"))
+    lake = open_lake(lake_of(tmp_path, address, "public.sales", "public.gone"), marts=[DAILY])
+    assert [mart.name for mart in lake.marts] == [DAILY.name]
+    lake = open_lake(lake_of(tmp_path, address, "public.odd", "public.sales", "public.gone"), marts=[DAILY])
+    assert len(lake.broken) == 2
+    waits = open_lake(lake_of(tmp_path, new_database(SOURCE), "public.sales", ITEMS), marts=[DAILY])
+    assert waits.marts == ()
+    assert waits.broken[1:] == ("gold.sales_daily is left out: it reads a table that waits.",)
+
+
+def test_a_name_of_dms_is_a_mistake_of_its_table_alone(new_database: NewDatabase, tmp_path: Path) -> None:
+    address = new_database(SOURCE + "CREATE TABLE named (id bigint PRIMARY KEY, change_seq text);")
+    lake = open_lake(lake_of(tmp_path, address, ITEMS, "public.named"))
+    assert [target.table for target in lake.targets] == [ITEMS]
+    (sentence,) = lake.broken
+    assert "column change_seq has the name of a column that DMS adds" in sentence
+
+
+@pytest.mark.parametrize("address", ["sqlite:///x.db", f"postgresql+psycopg://u:s3cret@{'a' * 70}.example/d"])
+def test_an_address_that_cannot_be_used_has_a_sentence(tmp_path: Path, address: str) -> None:
+    with pytest.raises(LakeError, match=r"^public.items: lake.yaml leaves its columns") as found:
+        open_lake(lake_of(tmp_path, address, ITEMS))
+    assert "s3cret" not in str(found.value)
+
+
+def test_two_columns_of_one_name_wait(new_database: NewDatabase, tmp_path: Path) -> None:
+    table = {**OPEN, "renamed_from": {"price": "name"}}
+    config = lake_config(tmp_path, {ITEMS: table}, source={"database": new_database(SOURCE)})
+    with pytest.raises(LakeError, match="gives a column the name price, which another one has"):
+        open_lake(config)
 
 
 def test_a_mistake_that_the_columns_show_is_named(new_database: NewDatabase, tmp_path: Path) -> None:

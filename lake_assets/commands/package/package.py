@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).with_name("job.py")
 OF_SERVICE = ("pyspark", "py4j")
 """Packages that both services have; those of another Spark would break theirs."""
 OF_BUILDING = ("pip", "setuptools", "wheel")
-PARTS = (".json", ".py", ".sql", ".toml", ".yaml", ".yml")
+PARTS = (".py", ".sql", ".yaml", ".yml")
 """How the names of a project's files end."""
 
 
@@ -54,7 +54,13 @@ def write_package(lake_yaml: Path, folder: Path, python_prefix: str | None) -> l
             shutil.copyfile(path, copy)
         if lake_yaml.name != "lake.yaml":
             shutil.copyfile(lake_yaml, project / "lake.yaml")
-        archive = shutil.make_archive(str(folder / "project"), "zip", project)
+        for_glue = Path(place) / "glue"
+        shutil.copytree(project, for_glue)
+        own_package = Path(__file__).parents[2]
+        shutil.copytree(
+            own_package, for_glue / own_package.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        archive = shutil.make_archive(str(folder / "project"), "zip", for_glue)
         packed = folder / "environment.tar.gz"
         venv_pack.pack(str(environment), str(packed), python_prefix=python_prefix, force=True)
     return [program, Path(archive), requirements, packed]
@@ -64,6 +70,8 @@ def project_files(folder: Path, output: Path) -> Iterator[Path]:
     """The files of a project, without hidden folders, virtual environments and the folder `output`."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name == "__pycache__" or path.resolve() == output.resolve():
+            continue
+        if path.is_dir() and path.is_symlink():
             continue
         if path.is_dir():
             if not (path / "pyvenv.cfg").exists():
@@ -76,16 +84,19 @@ def _requirements() -> list[str]:
     """The packages of this environment with their versions, except for those that are not to be packaged."""
     left_out = [word for name in (*OF_SERVICE, *OF_BUILDING) for word in ("--exclude", name)]
     listed = _run(sys.executable, "-m", "pip", "list", "--format=freeze", "--exclude-editable", *left_out)
-    return listed.splitlines()
+    own = _own_source() is not None
+    return [
+        line
+        for line in listed.splitlines()
+        if not (own and line.startswith(("lake_assets=", "lake-assets=")))
+    ]
 
 
 def _own_source() -> str | None:
-    """The folder from which this package is installed, if it is in development; else None."""
+    """The folder from which this package is installed; None if it comes from an index."""
     known = distribution("lake_assets").read_text("direct_url.json")
     found = json.loads(known) if known else {}
-    if not found.get("dir_info", {}).get("editable"):
-        return None
-    return unquote(urlsplit(found["url"]).path)
+    return unquote(urlsplit(found["url"]).path) if "dir_info" in found else None
 
 
 def _run(*command: str | Path) -> str:

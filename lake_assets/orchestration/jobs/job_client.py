@@ -6,7 +6,7 @@ job by service and kind. Not here: the step (`job_steps.py`), the program of the
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from dagster_aws.pipes import (
@@ -17,12 +17,20 @@ from dagster_aws.pipes import (
 )
 
 from lake_assets.config.aws.jobs import EmrServerlessJobs, GlueJobs, JobKind, JobsConfig
+from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.jobs.job_messages import REQUEST, JobRequest, read_error
 from lake_assets.runtime import LakeRuntime
+from lake_assets.storage.aws_faults import aws_errors
 
 POLL_SECONDS = 2
-"""How often EMR Serverless is asked whether a job has ended, and the bucket for new messages."""
+"""How often EMR Serverless is asked whether a job has ended."""
+READ_SECONDS = 0.5
+"""How often the bucket is asked for new messages: more often than a job writes them, so that none are left when it has
+ended."""
+RETRIES = {"mode": "standard", "max_attempts": 8}
+NOT_SUPPORTED = "is not supported for EMR Serverless"
+"""A warning of the client about readers that do not read CloudWatch; this one reads S3."""
 LONGEST_NAME = 256
 """Characters of the name of a job run."""
 ENVIRONMENT = "environment"
@@ -48,34 +56,54 @@ def run_job(
     kind: JobKind,
     request: JobRequest,
 ) -> list[dict[str, Any]]:
-    """The messages of the job. Raises the job's own error, and JobFailed if the job could not tell any."""
+    """The messages of the job. Raises the job's own error, and JobFailed if the job could not send all of them."""
     s3 = runtime.aws.client("s3", jobs)
-    reader = PipesS3MessageReader(bucket=jobs.bucket, client=s3, interval=POLL_SECONDS)
+    reader = PipesS3MessageReader(bucket=jobs.bucket, client=s3, interval=READ_SECONDS)
+    # By a RuntimeError, the clients say that the job has failed.
+    failures: tuple[type[Exception], ...] = (RuntimeError, *aws_errors())
     extras = {"request": REQUEST.dump_python(request, mode="json")}
     try:
         if jobs.glue is not None:
-            client: Any = PipesGlueClient(
-                PipesS3ContextInjector(bucket=jobs.bucket, client=s3),
-                reader,
-                runtime.aws.client("glue", jobs),
-            )
+            glue = runtime.aws.client("glue", jobs, retries=RETRIES)
+            client: Any = PipesGlueClient(PipesS3ContextInjector(bucket=jobs.bucket, client=s3), reader, glue)
             parameters = glue_parameters(jobs.glue, kind)
         else:
             assert jobs.emr_serverless is not None, "one of both is configured"
-            service = runtime.aws.client("emr-serverless", jobs)
-            client = PipesEMRServerlessClient(service, message_reader=reader, poll_interval=POLL_SECONDS)
+            service = _WithoutDashboard(runtime.aws.client("emr-serverless", jobs, retries=RETRIES))
+            client = PipesEMRServerlessClient(
+                cast("Any", service), message_reader=reader, poll_interval=POLL_SECONDS
+            )
+            context.log.addFilter(lambda record: NOT_SUPPORTED not in record.getMessage())
             name = request.mart or ", ".join(request.tables)
             parameters = emr_parameters(jobs.emr_serverless, kind, name)
         own = _Context(context.op_execution_context)
         done = client.run(context=own, start_job_run_params=parameters, extras=extras)
-    except RuntimeError as error:  # by which both clients say that the job has failed
-        said = " ".join(str(error).split()).rstrip(":. ")
+    except failures as error:
+        said = hidden_in(runtime.lake, " ".join(str(error).split()).rstrip(":. "))
         raise JobFailed(f"{said}. The run's log names the job, whose own log has the cause.") from None
     messages: Sequence[dict[str, Any]] = done.get_custom_messages()
     for message in messages:
         if "error" in message:
             raise read_error(message["error"])
-    return list(messages)
+    if not messages or messages[-1] != {"sent": len(messages) - 1}:
+        raise JobFailed(
+            "The job has ended, and not all of its messages arrived. What it has published is there."
+        )
+    return list(messages[:-1])
+
+
+class _WithoutDashboard:
+    """The service's client. Pipes would log the address of a job's Spark UI, which is signed: whoever reads the log
+    could open it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_dashboard_for_job_run(self, **_: str) -> str:
+        return "in the console of EMR Serverless"
 
 
 def emr_parameters(jobs: EmrServerlessJobs, kind: JobKind, name: str) -> dict[str, Any]:

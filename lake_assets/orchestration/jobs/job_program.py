@@ -9,7 +9,6 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import dagster as dg
 from dagster_pipes import (
     PipesCliArgsParamsLoader,
@@ -19,7 +18,8 @@ from dagster_pipes import (
     open_dagster_pipes,
 )
 
-from lake_assets.config.config_file import lake_path, load_lake
+from lake_assets.config import AwsAccess
+from lake_assets.config.config_file import ConfigError, lake_path, load_lake
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
@@ -37,14 +37,16 @@ from lake_assets.orchestration.jobs.job_messages import (
     written_result,
 )
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.spark.preflight import PreflightError
+from lake_assets.storage.aws_client import Aws
 
-SECONDS = 1
+SECONDS = 5
 """How long messages wait to be sent together."""
 
 
 def main() -> None:
     """Does what the run has asked for. Errors of the lake are sent, and the program ends well: the run raises them."""
-    s3 = boto3.client("s3")
+    s3 = Aws().client("s3", AwsAccess())
     by_arguments: Any = PipesCliArgsParamsLoader()  # type: ignore[no-untyped-call]  # of Glue; EMR Serverless sets variables
     found = by_arguments.is_dagster_pipes_process()
     with open_dagster_pipes(
@@ -52,28 +54,42 @@ def main() -> None:
         context_loader=PipesS3ContextLoader(s3) if found else None,
         message_writer=PipesS3MessageWriter(s3, interval=SECONDS),
     ) as pipes:
-        request = REQUEST.validate_python(pipes.extras["request"])
-        file = lake_path(None).absolute()
-        sys.path.insert(0, str(file.parent))  # the project's modules
-        lake = open_lake(load_lake(file))
-        with secrets_hidden(lake.config):
-            try:
-                _do(lake, request, pipes)
-            except LakeError as error:
-                pipes.report_custom_message({"error": written_error(error)})
+        try:
+            sent = _done(REQUEST.validate_python(pipes.extras["request"]), pipes)
+        except (LakeError, ConfigError, PreflightError) as error:
+            pipes.report_custom_message({"error": written_error(error)})
+        else:
+            # The run sees whether all have arrived.
+            pipes.report_custom_message({"sent": sent})
 
 
-def _do(lake: Lake, request: JobRequest, pipes: PipesContext) -> None:
+def _done(request: JobRequest, pipes: PipesContext) -> int:
+    """Does the request, and returns the number of messages about it."""
+    file = lake_path(None).absolute()
+    sys.path.insert(0, str(file.parent))  # the project's modules
+    lake = open_lake(load_lake(file))
+    with secrets_hidden(lake.config):
+        return _do(lake, request, pipes)
+
+
+def _do(lake: Lake, request: JobRequest, pipes: PipesContext) -> int:
     if not request.mart:
         targets = [target for target in lake.targets if target.identifier in request.tables]
         for result in apply_tables(lake.runtime, targets, as_of=request.as_of):
             pipes.report_custom_message({"result": written_result(result)})
-        return
+        if lacking := sorted({*request.tables} - {target.identifier for target in targets}):
+            raise LakeError(_lacking(lake, ", ".join(lacking)))
+        return len(targets)
     mart = next((mart for mart in lake.marts if mart.name == request.mart), None)
     if mart is None:
-        raise LakeError(f"gold.{request.mart} is not in the project of the job: package it again.")
+        raise LakeError(_lacking(lake, f"gold.{request.mart}"))
     stored = STORED.dump_python(_stored(lake, mart, request), mode="json")
     pipes.report_custom_message({"stored": stored})
+    return 1
+
+
+def _lacking(lake: Lake, names: str) -> str:
+    return " ".join([f"The project of the job lacks {names}: package it again.", *lake.broken])
 
 
 def _stored(lake: Lake, mart: Mart, request: JobRequest) -> StoredMart:

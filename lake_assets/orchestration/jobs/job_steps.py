@@ -19,6 +19,7 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import Stored
 from lake_assets.orchestration.jobs.job_client import run_job
 from lake_assets.orchestration.jobs.job_messages import STORED, JobRequest, read_result
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.failures import note_turn
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
@@ -31,18 +32,25 @@ def apply_by_job(
     lake, as after a run that was killed."""
     jobs = runtime.lake.jobs
     assert jobs is not None, "only with jobs"
-    by_name = {target.identifier: target for target in targets}
-    if not by_name:
+    states = table_states(runtime, targets, datetime.now(UTC))
+    due = {}
+    for state in states:
+        target = state.target
+        # At a consistent cut, each round tags all tables.
+        if state.batch is not None or runtime.lake.sources[target.source].consistent_cut is not None:
+            due[target.identifier] = target
+            continue
+        # A job would take a minute to find out as much.
+        result = TableResult(target, [], state.waits_for, state.stop, state.position)
+        note_turn(runtime, result)
+        yield result
+    if not due:
         return
-    request = JobRequest(tables=tuple(by_name), as_of=as_of)
-    messages = run_job(dg.AssetExecutionContext.get(), runtime, jobs, _kind_of(runtime, targets), request)
-    for message in messages:
-        yield read_result(message["result"], by_name)
-
-
-def _kind_of(runtime: LakeRuntime, targets: Sequence[Target]) -> JobKind:
-    pending = (file for state in table_states(runtime, targets, datetime.now(UTC)) for file in state.pending)
-    return JobKind.FULL_LOAD if any(file.kind is FileKind.LOAD for file in pending) else JobKind.CHANGES
+    loads = any(file.kind is FileKind.LOAD for state in states for file in state.pending)
+    request = JobRequest(tables=tuple(due), as_of=as_of)
+    kind = JobKind.FULL_LOAD if loads else JobKind.CHANGES
+    for message in run_job(dg.AssetExecutionContext.get(), runtime, jobs, kind, request):
+        yield read_result(message["result"], due)
 
 
 def output_by_job(

@@ -124,10 +124,7 @@ def read_tables(
     SecretUnavailable.
     """
     secrets = secrets or Aws().secrets
-    backend = backend_name(secrets.filled(address))
-    if backend not in ENGINES:
-        known = ", ".join(dict.fromkeys(engine.name for engine in ENGINES.values()))
-        raise SourceError(f"{backend} is not a known engine: DMS's types are known for {known}.")
+    backend = _known_backend(address, secrets)
     with connected(address, secrets) as engine:
         inspector = sa.inspect(engine)
         catalog = read_catalog(engine) if backend == "postgresql" else None
@@ -147,6 +144,7 @@ def read_table(address: str, name: str, secrets: Secrets) -> SourceTable | None:
     """The table `schema.table`, in the source's spelling; None without one. `address` and `secrets` as in
     `read_tables`. Raises SourceError and SecretUnavailable."""
     schema, table = TableName.parse(name)
+    _known_backend(address, secrets)
     with connected(address, secrets) as engine:
         inspector = sa.inspect(engine)
         if engine.dialect.requires_name_normalize:
@@ -154,6 +152,14 @@ def read_table(address: str, name: str, secrets: Secrets) -> SourceTable | None:
         catalog = read_catalog(engine) if engine.dialect.name == "postgresql" else None
         found = list(_Reader(inspector, engine.dialect, catalog).tables(schema, only=table))
     return found[0] if found else None
+
+
+def _known_backend(address: str, secrets: Secrets) -> str:
+    backend = backend_name(secrets.filled(address))
+    if backend not in ENGINES:
+        known = ", ".join(dict.fromkeys(engine.name for engine in ENGINES.values()))
+        raise SourceError(f"{backend} is not a known engine: DMS's types are known for {known}.")
+    return backend
 
 
 def _selected(

@@ -164,8 +164,7 @@ def _glue(services: JobServices) -> list[Any]:
         services.jobs.append({**asked, "Arguments": given})
         conf = dict([given.pop("--conf").split("=", 1)]) if "--conf" in given else {}
         flat = [word for pair in given.items() for word in pair]
-        # In place of `--additional-python-modules`.
-        conf |= {"spark.master": "local[2]", f"{DRIVER}PYTHONPATH": str(ROOT)}
+        conf |= {"spark.master": "local[2]"}
         services.submit(run, job.command["ScriptLocation"], conf, flat)
         return run
 

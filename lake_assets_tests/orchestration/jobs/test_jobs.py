@@ -6,7 +6,7 @@ The services are moto's, and each job is a process of `spark-submit`. Not here: 
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from shutil import copytree, make_archive, unpack_archive
+from shutil import copytree, ignore_patterns, make_archive, unpack_archive
 from typing import Any
 
 import dagster as dg
@@ -26,7 +26,7 @@ from lake_assets_tests.helpers.orchestration.job_services import (
     job_services,
     python_of_tests,
 )
-from lake_assets_tests.helpers.processes.child import run_python
+from lake_assets_tests.helpers.processes.child import ROOT, run_python
 from lake_assets_tests.helpers.servers.s3 import client
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -58,6 +58,7 @@ class Project:
 
     def __init__(self, folder: Path, jobs: dict[str, Any] | None = None) -> None:
         self.folder, self.files = folder, 0
+        self.events: list[Any] = []
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "items_daily.sql").write_text(SQL)
         source = {
@@ -101,13 +102,15 @@ class Project:
         if partitions is not None:
             names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
             tags = dict(zip(names, partitions, strict=True))
-        return definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+        run = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=self.instance,
             asset_selection=list(keys),
             tags=tags,
             run_config=QUIET,
             raise_on_error=False,
         )
+        self.events += self.instance.all_logs(run.run_id)
+        return run
 
 
 def events(run: dg.ExecuteInProcessResult) -> dict[str, Any]:
@@ -193,6 +196,29 @@ def test_a_mart_waits_and_a_job_fails_as_runs_do(services: JobServices, tmp_path
     services.prepare = whole
     assert failure_of(project.run([ITEM, BATCH])) is None
     assert failure_of(project.run([MART], days)) is None
+    jobs_so_far = len(services.jobs)
+    assert failure_of(project.run([ITEM, BATCH])) is None
+    assert len(services.jobs) == jobs_so_far, "nothing was pending"
+
+    # The job's project is older than Dagster's.
+    project.change("items", 3)
+    old = tmp_path / "old"
+    copytree(project.folder, old, ignore=lambda *_: KEPT_OUT)
+    text = yaml.safe_load((old / "lake.yaml").read_text())
+    del text["sources"]["shop"]["tables"]["public.items"]
+    text["gold"]["marts"] = []
+    (old / "lake.yaml").write_text(yaml.safe_dump(text))
+
+    def older(folder: Path) -> None:
+        python_of_tests(folder)
+        copytree(old, folder / "environment/project")
+
+    services.prepare = older
+    said = failure_of(project.run([ITEM, BATCH])) or ""
+    assert "The project of the job lacks silver_shop.items: package it again." in said
+    said = failure_of(project.run([MART], days)) or ""
+    assert "The project of the job lacks gold.items_daily: package it again." in said
+    assert "dashboard.example" not in "".join(str(event) for event in project.events)
 
 
 def test_jobs_of_glue(tmp_path: Path) -> None:
@@ -200,6 +226,8 @@ def test_jobs_of_glue(tmp_path: Path) -> None:
 
     def prepare(folder: Path) -> None:
         files = copytree(tmp_path / "lake", tmp_path / f"copy-{folder.name}", ignore=lambda *_: KEPT_OUT)
+        # As `lake-assets package` does, because Glue installs packages of an index only.
+        copytree(ROOT / "lake_assets", files / "lake_assets", ignore=ignore_patterns("__pycache__"))
         make_archive(str(folder / "project"), "zip", files)
 
     with job_services(prepare) as services:
