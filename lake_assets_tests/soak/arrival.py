@@ -46,10 +46,10 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
 
 
 def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
-    """Adds scans where one scan would find parts of two full loads, some of them under new keys or some of each for the
-    first time: if the loads are minutes apart, nothing shows which parts belong together."""
+    """Adds scans where one scan would find parts of two full loads, some of them under new keys, or parts of each that
+    no scan has seen: if the loads are minutes apart, nothing shows which parts belong together."""
     bucket: dict[str, Object] = {}
-    shown: dict[str, Object] = {}
+    shown: set[str] = set()
     turns = []
     for turn in found:
         looks = []
@@ -57,15 +57,16 @@ def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
             newer = dict(bucket)
             newer.update({o.key: o for o in look})
             parts = [o for o in newer.values() if o.load is not None]
-            unseen = {o.load for o in parts if shown.get(o.key) is not o}
-            mixed = len(unseen) > 1 or (
+            # Also of a part that the next load writes again before any scan.
+            loads = {o.load for o in look if o.load is not None}
+            mixed = len(loads) > 1 or (
                 len({o.load for o in parts}) > 1 and any(o.key not in shown for o in parts)
             )
             first = {o.load: n for n, o in reversed(list(enumerate(look))) if o.load is not None}
             borders = sorted({0, len(look), *(first.values() if mixed else ())})
             looks += [look[a:b] for a, b in itertools.pairwise(borders)]
             bucket = newer
-            shown = bucket
+            shown |= set(bucket)
         turns.append(Turn(looks))
     return turns
 
