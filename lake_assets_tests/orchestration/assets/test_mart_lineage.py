@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts import DEMO_MARTS
 from lake_assets.gold.registry import load_mart
-from lake_assets.orchestration.assets import mart_assets
+from lake_assets.orchestration.assets import mart_output
 from lake_assets.orchestration.assets.mart_lineage import LINEAGE
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets_tests.helpers.lakes.bike_lake import (
@@ -124,7 +124,7 @@ def test_every_column_of_the_demonstration_is_computed_from_silver(bikes: BikeLa
 def test_a_later_run_of_the_same_code_takes_the_recorded_lineage(
     bikes: BikeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mart_assets, "derived_lineage", lambda *_: pytest.fail("derived again"))
+    monkeypatch.setattr(mart_output, "derived_lineage", lambda *_: pytest.fail("derived again"))
     bikes.change(at(1, "11:00"), ("trips", "U", {"trip_id": 1, "fare": "4.00"}))
     assert bikes.apply().success
     (run,) = [run for run in bikes.work().runs if REVENUE in run.marts]
