@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lake_assets.alarms.due_alarms import refuse_impossible_alarms
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.checks.lake_checks import lake_checks
-from lake_assets.config import FURTHER_SHAPES, LakeConfig
+from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
@@ -67,10 +67,7 @@ def _without(
     whole: LakeConfig, marts: Sequence[Mart], waiting: Collection[tuple[str, str]]
 ) -> tuple[tuple[Mart, ...], tuple[Mart, ...]]:
     """The marts that read no table that waits, and the others; `whole`: with these tables."""
-    names = set()
-    for source, table in waiting:
-        silver = f"silver_{source}.{whole.sources[source].silver_name(table)}"
-        names |= {silver, *(silver + suffix for suffix in FURTHER_SHAPES.values())}
+    names = {target.identifier for target in lake_targets(whole) if (target.source, target.table) in waiting}
     left_out = tuple(mart for mart in marts if any(rule.identifier in names for rule in mart.rules))
     return tuple(mart for mart in marts if mart not in left_out), left_out
 

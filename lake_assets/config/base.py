@@ -25,6 +25,11 @@ Mistake = tuple[Keys, str]
 """The path of keys from the validating model, and what is wrong."""
 
 
+def setting_text(value: object) -> str:
+    """The value of a setting of Spark or Iceberg; booleans in lower case, as in Java."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class Mistakes(ValueError):
     """Every mistake of one validator: pydantic reports them as a single error, `config_file` as a line for each."""
 

@@ -35,6 +35,7 @@ from lake_assets.config.base import (
     Model,
     matching,
     refuse,
+    setting_text,
 )
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.columns import FROM_DATABASE, Mask, MaskingConfig
@@ -99,7 +100,7 @@ class CatalogConfig(BaseModel):
     def properties(self) -> dict[str, str]:
         """The keys of `catalog` that this model does not name; booleans in lower case, as in Java."""
         extra = (self.__pydantic_extra__ or {}).items()
-        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in extra}
+        return {key: setting_text(value) for key, value in extra}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         # A REST catalog's `token` or `credential` is such a key: show its name, and hide its value.

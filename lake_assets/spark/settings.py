@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.aws.secret_references import Value, with_values
+from lake_assets.config.base import setting_text
 from lake_assets.config.spark import EXACT
 from lake_assets.spark.catalog_conf import spark_catalog_conf
 from lake_assets.spark.jars import S3_EXCLUDES, packages, uses_s3
@@ -101,16 +102,12 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
     if sts:
         conf["spark.executor.defaultJavaOptions"] = sts
     conf["spark.driver.defaultJavaOptions"] = f"{CHEAP_PROCESSES} {class_archive_options()} {sts}".strip()
-    conf |= {key: _text(value) for key, value in lake.spark.conf.items()}
+    conf |= {key: setting_text(value) for key, value in lake.spark.conf.items()}
     if jars := packages(lake):
         conf["spark.jars.packages"] = ",".join(jars)
     if lake.spark.mode == "embedded" and is_submitted():
         conf = {key: value for key, value in conf.items() if not key.startswith(DECIDED_BY_SUBMIT)}
     return conf
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:

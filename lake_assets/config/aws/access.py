@@ -5,11 +5,15 @@ Not here: the clients (`storage/aws_client.py`), or the settings of one service 
 """
 
 from datetime import timedelta
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import SecretStr, model_validator
 
-from lake_assets.config.base import Duration, Model
+from lake_assets.config.base import Duration, Model, matching
+
+RoleArn = Annotated[
+    str, matching(r"arn:aws[a-z-]*:iam::\d{12}:role/.+", "is no role: write arn:aws:iam::ACCOUNT:role/NAME")
+]
 
 
 class AwsAccess(Model):

@@ -9,12 +9,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from lake_assets.config.aws.access import AwsAccess
-from lake_assets.config.base import Model, matching, refuse
+from lake_assets.config.aws.access import AwsAccess, RoleArn
+from lake_assets.config.base import Model, matching, refuse, setting_text
 
-Role = Annotated[
-    str, matching(r"arn:aws[a-z-]*:iam::\d{12}:role/.+", "is no role: write arn:aws:iam::ACCOUNT:role/NAME")
-]
 InS3 = Annotated[str, matching(r"s3://[^/]+/.+", "is no object in S3: write s3://BUCKET/KEY")]
 SparkSettings = dict[str, str | int | float | bool]
 
@@ -34,7 +31,7 @@ class EmrServerlessJobs(Model):
 
     application: str
     """The application's id."""
-    role: Role
+    role: RoleArn
     """The role with which the jobs read and write the lake."""
     program: InS3
     """The object `job.py`."""
@@ -52,9 +49,7 @@ class EmrServerlessJobs(Model):
     def settings(self, kind: JobKind) -> dict[str, str]:
         """The Spark settings of a job, as texts."""
         own = {**self.conf, **getattr(self, kind.value)}
-        return {
-            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in own.items()
-        }
+        return {name: setting_text(value) for name, value in own.items()}
 
 
 class GlueWorkers(Model):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from lake_assets.config.aws.access import RoleArn
 from lake_assets.config.base import Duration, Model, matching, refuse
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(seconds=30), timedelta(days=1)
@@ -36,15 +37,7 @@ class SnowflakeConfig(Model):
     catalog: Literal["glue_rest", "glue", "open_catalog"] = "glue_rest"
     """How Snowflake reads the catalog: by Glue's REST endpoint, which Snowflake recommends, by Glue's own interface, or
     as Open Catalog."""
-    role_arn: (
-        Annotated[
-            str,
-            matching(
-                r"arn:aws[a-z-]*:iam::\d{12}:role/.+", "is no role: write arn:aws:iam::ACCOUNT:role/NAME"
-            ),
-        ]
-        | None
-    ) = None
+    role_arn: RoleArn | None = None
     """The role that Snowflake assumes to read Glue and the bucket."""
     region: str | None = None
     """Glue's region; by default `glue.region` or `client.region` of the catalog."""
