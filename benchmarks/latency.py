@@ -36,7 +36,7 @@ from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 
 CHANGES = 200

@@ -124,7 +124,7 @@ class LakeRuntime:
         # Imported here, so that a run without work does not wait for PySpark.
         from lake_assets.spark.session import SparkSessions
 
-        return SparkSessions(self.lake, self._spark_log, self.aws.secrets)
+        return SparkSessions(self.lake, self._spark_log, self.aws)
 
     def at_source(self, source: str, table: str) -> AtSource:
         """A table (`schema.table`) in the source's database."""

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.demo.kafka_broker import kafka_broker
 from lake_assets.config import S3Config
-from lake_assets.spark.connect_server import SESSION_TIMEOUT, ConnectServer
+from lake_assets.spark.connect.connect_server import SESSION_TIMEOUT, ConnectServer
 from lake_assets.spark.jars import S3_EXCLUDES, every_jar
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions

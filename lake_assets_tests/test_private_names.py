@@ -120,7 +120,7 @@ def test_another_pyspark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -
         assert frame.count() == 1
     bare = SimpleNamespace(client=SimpleNamespace())
     pyspark_private.settle(bare)
-    builder = pyspark_private.connect_builder("sc://localhost:15002", "a/token", ())
+    builder = pyspark_private.public_builder("sc://localhost:15002", "a/token")
     assert builder._options["spark.remote"] == "sc://localhost:15002/;token=a%2Ftoken"
 
 

@@ -24,7 +24,7 @@ from benchmarks.large_tables.workloads import COLUMNS, Source
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 
 
@@ -87,15 +87,18 @@ def options(description: str | None, *, rows: int, repeat: int, memory: str = "8
 
 @contextmanager
 def opened(
-    name: str, given: Namespace, tables: Iterable[str] | Mapping[str, Any] = ("items",)
+    name: str,
+    given: Namespace,
+    tables: Iterable[str] | Mapping[str, Any] = ("items",),
+    spark: Mapping[str, Any] | None = None,
 ) -> Iterator[Bench]:
-    """A lake of these tables on a server of its own; prints and writes the results in the end. `tables`: their names,
-    or by name their sections of lake.yaml."""
+    """A lake of these tables on a server of its own; prints and writes the results, if there are any, in the end.
+    `tables`: their names, or by name their sections of lake.yaml. `spark`: more of its section."""
     print(f"load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores, {given.memory} for Spark")
     results = Results(name, given.rows, given.repeat, given.memory)
     with tempfile.TemporaryDirectory(dir=given.folder) as place:
         folder = Path(place)
-        lake = _lake(folder, f"sc://127.0.0.1:{free_port()}", given.memory, tables)
+        lake = _lake(folder, given.memory, tables, spark or {})
         server = ConnectServer(lake.config, folder / "spark")
         pid = server.start().pid
         try:
@@ -104,13 +107,16 @@ def opened(
             results.end(pid)
         finally:
             server.stop()
-    print(results.table())
-    print(results.conditions())
+    if results.figures():
+        print(results.table())
+        print(results.conditions())
     if given.out is not None:
         results.write(given.out)
 
 
-def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str] | Mapping[str, Any]) -> Lake:
+def _lake(
+    folder: Path, memory: str, tables: Iterable[str] | Mapping[str, Any], spark: Mapping[str, Any]
+) -> Lake:
     if not isinstance(tables, Mapping):
         items = {"columns": COLUMNS, "primary_key": ["id"], "full_load_complete": "immediately"}
         tables = dict.fromkeys(tables, items)
@@ -125,13 +131,10 @@ def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str] | Mappin
         "dms": dms,
         "tables": {f"public.{name}": section for name, section in tables.items()},
     }
+    conf = {"spark.sql.shuffle.partitions": 4, "spark.driver.memory": memory, **spark.get("conf", {})}
     config = {
         "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
-        "spark": {
-            "mode": "connect",
-            "remote": remote,
-            "conf": {"spark.sql.shuffle.partitions": 4, "spark.driver.memory": memory},
-        },
+        "spark": {"mode": "connect", "remote": f"sc://127.0.0.1:{free_port()}", **spark, "conf": conf},
         "automation": {"max_files_per_batch": 1_000},
         "sources": {"bench": source},
     }

@@ -20,7 +20,7 @@ from lake_assets.config import LakeConfig
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -101,7 +101,9 @@ def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
 
 
 def _secrets(lake: LakeConfig) -> set[str]:
-    found = set(_of_catalog(lake.catalog)) | set(_of_access(lake.secrets))
+    found = set(_of_catalog(lake.catalog))
+    for access in filter(None, (lake.secrets, lake.spark.aws, lake.jobs)):
+        found |= set(_of_access(access))
     for source in lake.sources.values():
         found |= {secret for access in _accesses(source) for secret in _of_access(access)}
         if source.database is not None:

@@ -4,11 +4,13 @@ Not here: the settings that the engine adds (`spark/settings.py`), sessions (`sp
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.base import Model
+from lake_assets.config.aws.access import AwsAccess, RoleArn
+from lake_assets.config.base import Duration, Model, refuse
 
 SESSION_ZONE = "spark.sql.session.timeZone"
 Setting = str | int | float | bool
@@ -162,12 +164,23 @@ def conf_mistake(key: str, value: Setting) -> str | None:
 
 
 class SparkConfig(Model):
-    mode: Literal["embedded", "connect"] = "embedded"
+    mode: Literal["embedded", "connect", "emr", "emr_serverless"] = "embedded"
+    """Where Spark runs: in each process (`embedded`), at the Spark Connect server of `remote` (`connect`), or at a
+    session of Spark Connect that the lake starts on a cluster of Amazon EMR (`emr`) or in an application of EMR
+    Serverless (`emr_serverless`)."""
     master: str = "local[*]"
     """The master of a Spark that this machine starts: in the process, or as a Spark Connect server. A process that
     `spark-submit` has started has the master that was given there."""
     remote: str = "sc://localhost:15002"
-    """The address of a Spark Connect server."""
+    """The address of a Spark Connect server, with `mode: connect`."""
+    application: str | None = None
+    """The id of EMR's cluster, or of EMR Serverless's application."""
+    role: RoleArn | None = None
+    """The role with which EMR's session reads and writes the lake; EMR Serverless needs one."""
+    idle: Duration = timedelta(minutes=15)
+    """After how long without work EMR ends the session; the next batch starts another one."""
+    aws: AwsAccess = Field(default_factory=AwsAccess)
+    """How EMR itself is reached."""
     jars: Literal["fetched", "provided"] = "fetched"
     """Whether Spark fetches the lake's jars from Maven Central when it starts, or they are among its own, as in a
     container image or on Amazon EMR. Those of `spark.jars.packages` in `conf` are always fetched."""
@@ -175,8 +188,15 @@ class SparkConfig(Model):
     """Settings of Spark. Those that change values, types, names or rows are refused."""
 
     @property
+    def is_remote(self) -> bool:
+        """Whether Spark runs elsewhere, and is reached by Spark Connect."""
+        return self.mode != "embedded"
+
+    @property
     def address(self) -> str:
-        """`remote` without its parameters: a token may be among them."""
+        """Where Spark is, for messages: without the parameters of `remote`, because a token may be among them."""
+        if self.application is not None:
+            return f"{'EMR Serverless' if self.mode == 'emr_serverless' else 'EMR'} {self.application}"
         return self.remote.partition(";")[0].rstrip("/")
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -191,6 +211,18 @@ class SparkConfig(Model):
         if not value.startswith("sc://"):
             raise ValueError("is not the address of a Spark Connect server, such as sc://localhost:15002")
         return value
+
+    @model_validator(mode="after")
+    def _of_emr(self) -> Self:
+        if self.mode in ("emr", "emr_serverless"):
+            needed = ("application", "role") if self.mode == "emr_serverless" else ("application",)
+            refuse(
+                ((key,), f"is needed with mode: {self.mode}") for key in needed if getattr(self, key) is None
+            )
+        else:
+            given = [key for key in ("application", "role", "idle", "aws") if key in self.model_fields_set]
+            refuse(((key,), "is for mode: emr or emr_serverless") for key in given)
+        return self
 
     @field_validator("conf")
     @classmethod

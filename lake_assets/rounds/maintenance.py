@@ -25,7 +25,7 @@ from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause
-from lake_assets.spark.session import server_lost
+from lake_assets.spark.connect.connect_address import server_lost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,11 @@ import atexit
 import contextlib
 import os
 import shlex
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from py4j.protocol import Py4JNetworkError
 
@@ -24,63 +22,40 @@ from lake_assets.config.aws.secret_references import refers
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, SparkLost, TableStopped, with_causes
 from lake_assets.spark.causes import root_cause
-from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.connect.connect_address import (
+    ConnectAddress,
+    SparkRefused,
+    check_server,
+    connect_address,
+    refused,
+    server_lost,
+)
+from lake_assets.spark.connect.emr_session import EmrFailed, EmrSession
 from lake_assets.spark.internals.pyspark_private import (
     activate,
-    channel_builder,
     close,
     close_catalog,
-    connect_builder,
+    connected,
     given_settings,
     has_jvm,
     import_pyspark,
     running,
-    settle,
     start_jvm,
 )
 from lake_assets.spark.jars import packages
 from lake_assets.spark.preflight import PreflightError, check_jars, check_java
 from lake_assets.spark.properties import java_environment, properties_file
 from lake_assets.spark.settings import filled, is_submitted, session_conf, spark_conf
-from lake_assets.storage.secret_values import Secrets
+from lake_assets.storage.aws_client import Aws
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-CONNECT_SECONDS = 10.0
-UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
-SERVER_LOST = (
-    "StatusCode.UNAVAILABLE",
-    "NO_ACTIVE_SESSION",
-    "INVALID_HANDLE.SESSION",
-    "SESSION_CHANGED",
-    "SESSION_CLOSED",
-    "INVALID_CURSOR.DISCONNECTED",
-    "failed to connect to all addresses",
-    "RETRIES_EXCEEDED",
-    # Each server has a token of its own.
-    UNAUTHENTICATED,
-)
-"""Parts of the errors of the client or of gRPC when the server has died, or another one has replaced it."""
-DEFAULT_PORT = 15002
 LONGEST_REST = 300.0
 """Seconds of rest after which a session on Spark Connect is not used again: the server may have closed it. The lake's
 own server does so after ten minutes, others after an hour."""
-KEEPALIVE = {
-    # By default, a call waits forever for a server that hangs, or whose machine was switched off. A working server
-    # reports progress every two seconds; gRPC pings a silent one, and not so often that the server refuses the pings.
-    "grpc.keepalive_time_ms": 60_000,
-    "grpc.keepalive_timeout_ms": 20_000,
-}
-
-
 _STARTING = threading.Lock()
 """One lock for the process, which has one JVM, however many lakes it opens."""
-
-
-class SparkRefused(PreflightError):
-    """A Spark Connect server answers, but refuses this user's token."""
 
 
 EXACT_NAMES = {
@@ -111,14 +86,14 @@ class SparkSessions:
     sessions share the JVM, the executors and the jars.
     """
 
-    def __init__(
-        self, lake: LakeConfig, spark_log: Path | None = None, secrets: Secrets | None = None
-    ) -> None:
-        """`spark_log`: the file for Spark's own messages, which a command line should not print. `secrets`: for the
-        references in the configuration."""
+    def __init__(self, lake: LakeConfig, spark_log: Path | None = None, aws: Aws | None = None) -> None:
+        """`spark_log`: the file for Spark's own messages, which a command line should not print. `aws`: for the
+        references in the configuration, and for a session at EMR."""
         self._lake = lake
-        self._secrets = secrets if refers(lake) else None
-        self._connects = lake.spark.mode == "connect"
+        aws = aws or Aws(lake.secrets)
+        self._secrets = aws.secrets if refers(lake) else None
+        self._connects = lake.spark.is_remote
+        self._emr = EmrSession(lake, aws) if lake.spark.application is not None else None
         self._spark_log = spark_log
         self._is_brief = False
         self._lock = threading.Lock()
@@ -217,11 +192,17 @@ class SparkSessions:
             return None  # the user's token is wrong, however often it is repeated
         if isinstance(error, PreflightError) and self._connects:
             return SparkLost(str(error))
-        if not server_lost(error):
+        if not server_lost(error) and not self._emr_ended(error):
             return None
         self.forget()
         reason = hidden_in(self._lake, root_cause(error))
         return SparkLost(f"Spark at {self._lake.spark.address} was lost during {during} ({reason}).")
+
+    def _emr_ended(self, error: BaseException) -> bool:
+        """Whether the session at EMR has ended: its endpoint then answers whatever EMR's proxy does."""
+        with contextlib.suppress(EmrFailed):
+            return self._emr is not None and (isinstance(error, EmrFailed) or self._emr.has_ended())
+        return False
 
     def _embedded(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.sql import SparkSession
@@ -239,24 +220,22 @@ class SparkSessions:
             return _new(base, lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
-        remote = lake.spark.remote
         from pyspark.errors import PySparkException
 
-        check_server(remote)
+        address = connect_address(lake.spark.remote) if self._emr is None else self._emr.address()
+        check_server(address.remote)
         _quiet_pyspark()
         # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        builder = connect_builder(*_reached(remote), [*KEEPALIVE.items()])
         try:
-            session: Any = builder.config(map={**session_conf(lake), **more}).create()
+            session: Any = connected(address, {**session_conf(lake), **more})
         except PySparkException as error:
-            if UNAUTHENTICATED not in str(error):
-                raise
-            raise _refused(remote) from error
+            if self._emr is None and server_lost(error):
+                raise refused(lake.spark.remote, error) from error
+            raise
         # The server would keep the session and its cached data for an hour. Not `stop()`, which closes what all
         # sessions of the process share, and hangs when a frame is garbage-collected meanwhile.
-        atexit.register(_release, session, remote)
-        settle(session)
+        atexit.register(_release, session, address)
         found: SparkSession = session
         return found
 
@@ -289,55 +268,9 @@ def _quiet_pyspark() -> None:
             PySparkLogger.getLogger(name).disabled = True
 
 
-def channel(remote: str) -> Any:
-    """PySpark's channel builder for the server at an address. If the address has no token, it gets that of the server
-    that this user has started on this machine."""
-    return channel_builder(*_reached(remote), [*KEEPALIVE.items()])
-
-
-def _reached(remote: str) -> tuple[str, str | None]:
-    """The address to connect to, and the token if the address has none."""
-    host, port = server_address(remote)
-    if host not in LOCAL_HOSTS:
-        return remote, None
-    # `localhost` is the only host to which PySpark sends a token without TLS.
-    return _named_localhost(remote), token_at(port) if given_token(remote) is None else None
-
-
-def given_token(remote: str) -> str | None:
-    """The token in an address (`sc://host:port/;token=…`), or None."""
-    parameters = (part.partition("=") for part in remote.split(";")[1:])
-    return next((unquote(value) for name, _, value in parameters if name == "token"), None)
-
-
-def _named_localhost(remote: str) -> str:
-    parts = urlsplit(remote)
-    name = parts.netloc.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
-    return urlunsplit(parts._replace(netloc=name))
-
-
-def _refused(remote: str) -> SparkRefused:
-    host, port = server_address(remote)
-    if host in LOCAL_HOSTS:
-        do = (
-            "it was not started by this user with `lake-assets spark start` or `dev`: stop it and start it so, choose "
-            "another port in spark.remote, or give its token, as in sc://localhost:15002/;token=${SPARK_TOKEN}."
-        )
-    else:
-        do = "give its token in spark.remote, as in sc://host:443/;use_ssl=true;token=${SPARK_TOKEN}."
-    return SparkRefused(f"The Spark Connect server at {host}:{port} refuses this user's token: {do}")
-
-
-def server_lost(error: BaseException) -> bool:
-    """Whether a statement failed because the server was lost, not because of the statement itself."""
-    return any(
-        sign in f"{type(cause).__name__} {cause}" for cause in with_causes(error) for sign in SERVER_LOST
-    )
-
-
-def _release(session: Any, remote: str) -> None:
+def _release(session: Any, address: ConnectAddress) -> None:
     with contextlib.suppress(Exception):
-        check_server(remote)  # without a server, each release would be retried
+        check_server(address.remote)  # without a server, each release would be retried
         session.client.release_session()
     # The client's exit hook and frames that are garbage-collected last would still send calls.
     close(session)
@@ -347,31 +280,13 @@ def check_spark(lake: LakeConfig) -> None:
     """Raises PreflightError without Spark: without a supported Java to start it, or a server that answers."""
     if lake.spark.mode == "connect":
         check_server(lake.spark.remote)
-    elif not is_submitted():
+    elif not (lake.spark.is_remote or is_submitted()):
         check_java()
-
-
-def server_address(remote: str) -> tuple[str, int]:
-    """Host and port of `sc://host:port/;parameters`; a parameter may be a token."""
-    parts = urlsplit(remote)
-    return parts.hostname or "localhost", parts.port or DEFAULT_PORT
 
 
 def process_lost(error: BaseException) -> bool:
     """Whether a statement failed because the Spark of this process has died; the process cannot start it again."""
     return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in with_causes(error))
-
-
-def check_server(remote: str) -> None:
-    """Raises PreflightError unless something listens at the address; Spark's client would take minutes to fail."""
-    host, port = server_address(remote)
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise PreflightError(
-            f"No Spark Connect server answers at {host}:{port} ({error.strerror or error}): start one on this machine "
-            "with `lake-assets spark start`, correct spark.remote in lake.yaml, or set spark.mode to embedded."
-        ) from error
 
 
 def _launch_jvm(conf: Mapping[str, str], log: IO[bytes] | None) -> None:

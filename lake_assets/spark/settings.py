@@ -179,3 +179,15 @@ def session_conf(lake: LakeConfig) -> dict[str, str]:
         for key, value in conf.items()
         if key.startswith(("spark.sql.", "fs.")) and key not in STARTED_WITH
     }
+
+
+def cluster_conf(lake: LakeConfig) -> dict[str, str]:
+    """The settings that a session of EMR is started with: those that no session of Spark Connect can set later. EMR
+    shows them to whoever may describe the session; those of `spark.sql.` and `spark.hadoop.`, which may hold keys, are
+    not among them."""
+    own = {key for key in lake.spark.conf if not key.startswith(("spark.sql.", "spark.hadoop."))}
+    return {
+        key: value
+        for key, value in spark_conf(lake).items()
+        if key in (*STARTED_WITH, *own) or key.startswith("spark.jars.")
+    }

@@ -18,7 +18,7 @@ import psutil
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.run_process import SERVER
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError
 from lake_assets_tests.helpers.orchestration.dagster_dev import processes_of
 from lake_assets_tests.helpers.processes.child import environment

@@ -26,7 +26,7 @@ from lake_assets.gold.periods.grain import Grain, between
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.sync import sync
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, status
 from lake_assets_tests.helpers.lakes.command_lake import command_lake, rows_of, snapshots

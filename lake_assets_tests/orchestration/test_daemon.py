@@ -22,7 +22,7 @@ from lake_assets.alarms.alarm_log import AlarmLog
 from lake_assets.alarms.send_alarms import unsent_alarms
 from lake_assets.demo.feed import run_feed
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets.spark.connect_server import port_in_use
+from lake_assets.spark.connect.connect_server import port_in_use
 from lake_assets_tests.helpers.orchestration.dagster_dev import (
     KEPT,
     MARTS,

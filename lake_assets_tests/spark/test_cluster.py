@@ -11,7 +11,7 @@ import yaml
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.history import generate_history
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python

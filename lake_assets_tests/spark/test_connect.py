@@ -31,11 +31,12 @@ from lake_assets.commands.run import dev
 from lake_assets.commands.run.dev import supervised
 from lake_assets.commands.run.warm_spark import on_running_server, warm_spark
 from lake_assets.config.config_file import load_lake
-from lake_assets.spark import connect_server
-from lake_assets.spark.connect_server import ConnectServer, port_in_use
-from lake_assets.spark.connect_token import drop_token, keep_token, token_at
+from lake_assets.spark.connect import connect_server
+from lake_assets.spark.connect.connect_address import connect_address, given_token
+from lake_assets.spark.connect.connect_server import ConnectServer, port_in_use
+from lake_assets.spark.connect.connect_token import drop_token, keep_token, token_at
 from lake_assets.spark.preflight import PreflightError, free_port
-from lake_assets.spark.session import SparkSessions, channel, given_token
+from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.helpers.lakes.command_lake import command_lake, write_items
 from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
@@ -226,8 +227,8 @@ def test_a_server_serves_its_owner_only(folder: Path, monkeypatch: pytest.Monkey
     try:
         token = token_at(server.port)
         assert token
-        assert version(channel(lake.spark.remote)) == pyspark.__version__
-        assert version(channel(f"sc://127.0.0.1:{server.port}")) == pyspark.__version__
+        assert version(connect_address(lake.spark.remote).builder()) == pyspark.__version__
+        assert version(connect_address(f"sc://127.0.0.1:{server.port}").builder()) == pyspark.__version__
         (file,) = (path for path in (folder / "state").rglob("*") if path.is_file())
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -265,14 +266,16 @@ def test_a_token_of_ones_own_is_the_servers(folder: Path, monkeypatch: pytest.Mo
     assert given_token("sc://localhost:15002") is None
     assert given_token("sc://localhost:15002/;use_ssl=true;token=a%3Db") == "a=b"
     keep_token(15002, "kept")
-    assert channel("sc://localhost:15002").token == "kept"
-    assert channel("sc://127.0.0.1").token == "kept"
-    assert channel("sc://127.0.0.1").endpoint == "localhost:15002"
-    assert channel("sc://localhost:15002/;token=given").token == "given"
-    assert channel("sc://spark.example:15002").token is None, "another machine has nothing to do with it"
+    assert connect_address("sc://localhost:15002").builder().token == "kept"
+    assert connect_address("sc://127.0.0.1").builder().token == "kept"
+    assert connect_address("sc://127.0.0.1").builder().endpoint == "localhost:15002"
+    assert connect_address("sc://localhost:15002/;token=given").builder().token == "given"
+    assert connect_address("sc://spark.example:15002").builder().token is None, (
+        "another machine has nothing to do with it"
+    )
     drop_token(15002)
     drop_token(15002)
-    assert channel("sc://localhost:15002").token is None
+    assert connect_address("sc://localhost:15002").builder().token is None
 
 
 @pytest.mark.spark

@@ -107,7 +107,7 @@ def test_a_secret_that_is_rotated_is_in_the_sessions_of_then(tmp_path: Path, s3:
         secrets=secrets_config(s3, ttl="0s"),
         spark={"conf": {"spark.sql.catalog.lake.lake-token": f"${{secret:{secret.name}:token}}"}},
     )
-    sessions = SparkSessions(lake, secrets=Aws(lake.secrets).secrets)
+    sessions = SparkSessions(lake, aws=Aws(lake.secrets))
     root = sessions.root()
     with sessions.isolated() as first:
         assert token(first) == token(root) == "first-token"

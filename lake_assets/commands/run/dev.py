@@ -21,7 +21,7 @@ from lake_assets.commands.run.warm_spark import warm_spark
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.fork_server import RUN_LOG_LEVEL
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
 
 GRACE_SECONDS = 15

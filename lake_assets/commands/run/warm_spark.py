@@ -1,6 +1,7 @@
 """Selects the Spark Connect server on this machine for the processes of a lake, if lake.yaml does not name one.
 
-Here: the selection, as environment variables that lake.yaml reads. Not here: the server (`spark/connect_server.py`).
+Here: the selection, as environment variables that lake.yaml reads. Not here: the server
+(`spark/connect/connect_server.py`).
 """
 
 import os
@@ -9,9 +10,9 @@ from pathlib import Path
 from lake_assets.commands.setup.folder import local_folder
 from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
-from lake_assets.spark.connect_server import ConnectServer, port_in_use
+from lake_assets.spark.connect.connect_address import DEFAULT_PORT, LOCAL_HOSTS, check_server, server_address
+from lake_assets.spark.connect.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.preflight import PreflightError, free_port
-from lake_assets.spark.session import DEFAULT_PORT, LOCAL_HOSTS, check_server, server_address
 
 
 def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
@@ -20,11 +21,11 @@ def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
     lake = load_lake(config)
     folder = local_folder(lake, config)
     chosen = {}
-    if lake.spark.mode != "connect":
+    if not lake.spark.is_remote:
         chosen = _chosen(port_in_use(folder) or free_port(DEFAULT_PORT))
         lake = load_lake(config, environ=os.environ | chosen)
-    local = server_address(lake.spark.remote)[0] in LOCAL_HOSTS
-    return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
+    local = lake.spark.mode == "connect" and server_address(lake.spark.remote)[0] in LOCAL_HOSTS
+    return (ConnectServer(lake, folder), chosen) if local else (None, {})
 
 
 def on_running_server(config: Path) -> LakeConfig:
@@ -32,7 +33,7 @@ def on_running_server(config: Path) -> LakeConfig:
     Spark of the command's own would need time to start, and its share of the machine."""
     lake = load_lake(config)
     port = port_in_use(local_folder(lake, config))
-    if lake.spark.mode == "connect" or port is None or "LAKE_SPARK_MODE" in os.environ:
+    if lake.spark.is_remote or port is None or "LAKE_SPARK_MODE" in os.environ:
         return lake
     found = load_lake(config, environ=os.environ | _chosen(port))
     try:

@@ -36,9 +36,9 @@ def mistake(text: str, keys: Sequence[str | int]) -> str | None:
 
 def _allowed(keys: Sequence[str | int]) -> bool:
     match keys:
-        case ["catalog", key] | ["spark", key] | ["spark", "conf" as key, _]:
-            return key not in ("name", "type", "warehouse", "mode", "master")
-        case ["sources", _, "database"] | ["alarms", "webhook"]:
+        case ["catalog", key]:
+            return key not in ("name", "type", "warehouse")
+        case ["spark", "remote"] | ["spark", "conf", _] | ["sources", _, "database"] | ["alarms", "webhook"]:
             return True
         case ["warehouses", "snowflake", "connect", _] | ["warehouses", _, "open_catalog", "client_secret"]:
             return True

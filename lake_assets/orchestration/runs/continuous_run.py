@@ -50,7 +50,8 @@ from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import full_traceback, root_cause
-from lake_assets.spark.session import process_lost, server_lost
+from lake_assets.spark.connect.connect_address import server_lost
+from lake_assets.spark.session import process_lost
 from lake_assets.storage.object_store import StoreError
 from lake_assets.words import many
 

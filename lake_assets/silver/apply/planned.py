@@ -44,8 +44,9 @@ from lake_assets.silver.write.ask_source import explain_width
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import full_traceback, root_cause
+from lake_assets.spark.connect.connect_address import server_lost
 from lake_assets.spark.preflight import PreflightError
-from lake_assets.spark.session import FEW_ROWS, server_lost
+from lake_assets.spark.session import FEW_ROWS
 from lake_assets.storage.object_store import ObjectStore, StoreError
 from lake_assets.words import many, them
 

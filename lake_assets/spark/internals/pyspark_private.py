@@ -6,7 +6,7 @@ more. This module changes only the lake's own sessions. Not here: which sessions
 
 import atexit
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ MISSING = (ImportError, AttributeError, TypeError)
 """What an import, or the use of a name, raises in a release that does not have it."""
 
 
+Headers = Callable[[], Mapping[str, str]]
 _MARK = "\x00"
 """Separates settings, whose values may have any printable character."""
 
@@ -66,29 +67,78 @@ def start_jvm(stderr: IO[bytes] | None = None) -> None:
         SparkSession.builder.getOrCreate()
 
 
-def channel_builder(remote: str, token: str | None, options: Sequence[tuple[str, Any]]) -> Any:
-    """A builder of gRPC channels with these options. Raises ImportError."""
+def channel_builder(
+    remote: str, token: str | None, options: Sequence[tuple[str, Any]], headers: Headers | None = None
+) -> Any:
+    """A builder of gRPC channels with these options, whose calls have these headers. Raises ImportError."""
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
-    found = DefaultChannelBuilder(remote, [*options])
+    if headers is None:
+        found = DefaultChannelBuilder(remote, [*options])
+    else:
+        found = _with_headers(DefaultChannelBuilder, headers)(remote, [*options])
     if token is not None:
         found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
     return found
 
 
-def connect_builder(remote: str, token: str | None, options: Sequence[tuple[str, Any]]) -> Any:
-    """A builder of sessions at a Spark Connect server. The public one takes no options of the channel."""
+def _with_headers(builder: Any, headers: Headers) -> Any:
+    """The class of builders whose channels add the headers to each call. PySpark's own headers are those of when an
+    execution began, which may outlive a token."""
+    import grpc
+
+    kinds: list[Any] = [grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor]
+    kinds.append(grpc.StreamUnaryClientInterceptor)
+
+    def add(self: Any, proceed: Any, call: Any, request: Any) -> Any:
+        return proceed(_Call(call, headers()), request)
+
+    methods = ("intercept_unary_unary", "intercept_unary_stream", "intercept_stream_unary")
+    adding = type("Adding", tuple(kinds), dict.fromkeys(methods, add))
+
+    class Builder(builder):  # type: ignore[misc]
+        def toChannel(self) -> Any:
+            return grpc.intercept_channel(super().toChannel(), adding())
+
+    return Builder
+
+
+class _Call:
+    """The details of a call of gRPC, with further headers."""
+
+    def __init__(self, call: Any, headers: Mapping[str, str]) -> None:
+        self.method, self.timeout, self.credentials = call.method, call.timeout, call.credentials
+        self.wait_for_ready, self.compression = call.wait_for_ready, call.compression
+        self.metadata = [*(call.metadata or ()), *headers.items()]
+
+
+def connected(address: Any, conf: Mapping[str, str]) -> Any:
+    """A session with these settings at the address (a ConnectAddress) of a Spark Connect server. PySpark's own builder
+    takes no options of the channel and no headers, and tries for ten minutes if the server does not answer."""
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        return ConnectSession.Builder().channelBuilder(channel_builder(remote, token, options))
+        builder = ConnectSession.Builder().channelBuilder(address.builder())
+        session = builder.create()
+        settle(session)
+        builder.config(map={**conf})._apply_options(session)
+        return session
     except MISSING:
-        from pyspark.sql import SparkSession
+        if address.headers is not None:
+            raise
+        session = public_builder(address.remote, address.token).config(map={**conf}).create()
+        settle(session)
+        return session
 
-        parameter = (
-            f"{'' if ';' in remote else '/'};token={quote(token, safe='')}" if token is not None else ""
-        )
-        return SparkSession.builder.remote(remote.rstrip("/") + parameter)
+
+def public_builder(remote: str, token: str | None) -> Any:
+    """PySpark's builder of sessions at an address."""
+    from pyspark.sql import SparkSession
+
+    parameter = ""
+    if token is not None:
+        parameter = f"{'' if ';' in remote else '/'};token={quote(token, safe='')}"
+    return SparkSession.builder.remote(remote.rstrip("/") + parameter)
 
 
 def settle(session: Any) -> None:

@@ -17,7 +17,7 @@ from lake_assets.config import LakeConfig
 from lake_assets.config.spark import SESSION_ZONE
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
-from lake_assets.spark.session import channel
+from lake_assets.spark.connect.connect_address import connect_address
 from lake_assets.storage.object_store import open_store
 
 ITEMS = {
@@ -68,7 +68,7 @@ def own_session(spark: SparkSession) -> SparkSession:
     if SPARK:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        builder: Any = ConnectSession.Builder().channelBuilder(channel(SPARK["remote"]))
+        builder: Any = ConnectSession.Builder().channelBuilder(connect_address(SPARK["remote"]).builder())
         found: SparkSession = builder.create()
         return found
     return spark.newSession()

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from lake_assets.spark import session
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect import connect_address
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 
@@ -26,7 +27,7 @@ def main(folder: Path) -> int:
     """The exit code."""
     SPARK.update(mode="connect", remote=f"sc://127.0.0.1:{free_port()}")
     # As it is, but that it asks sooner.
-    session.KEEPALIVE.update({"grpc.keepalive_time_ms": 5_000, "grpc.keepalive_timeout_ms": 2_000})
+    connect_address.KEEPALIVE.update({"grpc.keepalive_time_ms": 5_000, "grpc.keepalive_timeout_ms": 2_000})
     server = ConnectServer(lake_config(folder), folder)
     pid = server.start().pid
     sessions = session.SparkSessions(lake_config(folder))
@@ -41,7 +42,7 @@ def main(folder: Path) -> int:
             found.sql(statement).collect()
             right = False
         except Exception as error:  # noqa: BLE001  (of whatever kind: it is classified)
-            right &= session.server_lost(error)
+            right &= connect_address.server_lost(error)
             print(f"{type(error).__name__} after {time.monotonic() - began:.0f} s", flush=True)
         right &= time.monotonic() - began < PATIENCE
         os.kill(pid, signal.SIGCONT)

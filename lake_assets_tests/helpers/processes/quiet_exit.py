@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.spark.checkpoint import checkpointed
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions
 
 path = Path(sys.argv[1])

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from lake_assets.spark import session
-from lake_assets.spark.connect_server import SESSION_TIMEOUT, ConnectServer
+from lake_assets.spark.connect.connect_server import SESSION_TIMEOUT, ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench

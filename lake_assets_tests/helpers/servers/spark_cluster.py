@@ -27,8 +27,8 @@ class Cluster(NamedTuple):
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Each worker has one core; what they write goes to `folder`."""
+def spark_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[Cluster]:
+    """Each worker has one core and this memory; what they write goes to `folder`."""
     port, page = free_port(), free_port()
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -36,7 +36,16 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         stack.enter_context(_started(folder, "master", master))
         found = Cluster(address, [])
         for number in range(workers):
-            own = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(free_port())]
+            own = [
+                "--host",
+                "127.0.0.1",
+                "--cores",
+                "1",
+                "--memory",
+                memory,
+                "--webui-port",
+                str(free_port()),
+            ]
             own += ["--work-dir", str(folder / f"work-{number}"), address]
             found.workers.append(stack.enter_context(_started(folder, f"worker-{number}", ["Worker", *own])))
         _wait(f"http://127.0.0.1:{page}/json/", workers)

@@ -31,7 +31,7 @@ from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.schema.alter_columns import version_of
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
-from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, main_snapshots

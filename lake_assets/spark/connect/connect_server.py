@@ -18,10 +18,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from lake_assets.config import LakeConfig
 from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import LakeError
-from lake_assets.spark.connect_token import drop_token, keep_token
+from lake_assets.spark.connect.connect_address import LOCAL_HOSTS, given_token, server_address
+from lake_assets.spark.connect.connect_token import drop_token, keep_token
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
 from lake_assets.spark.properties import java_environment, properties_file
-from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
 from lake_assets.spark.settings import filled, spark_conf
 from lake_assets.storage.aws_client import Aws
 
@@ -52,14 +52,20 @@ class Running:
     seconds: float
     """Since its start."""
 
+    def __str__(self) -> str:
+        return f"process {self.pid}, {self.megabytes:,.0f} MB, for {self.seconds:,.0f} s"
+
 
 class ConnectServer:
     """The one server of a lake on this machine, known by a file with its process id beside the lake."""
+
+    here = "here"
 
     def __init__(self, lake: LakeConfig, folder: Path) -> None:
         """`folder`: for the file with the process id, and the log. Raises LakeError for a server on another machine."""
         self._lake = lake
         self.host, self.port = server_address(lake.spark.remote)
+        self.place = f"sc://{self.host}:{self.port}"
         if self.host not in LOCAL_HOSTS:
             raise LakeError(
                 f"spark.remote is {lake.spark.address}, on another machine: it is started and stopped there."

@@ -1,0 +1,1 @@
+"""Spark Connect: servers, and how a client reaches them."""
