@@ -119,7 +119,7 @@ def test_each_wrong_column_is_named(refusal):
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        ("spark: {mode: connected}", "spark.mode: expected 'embedded' or 'connect'"),
+        ("spark: {mode: connected}", "spark.mode: expected 'embedded', 'connect', 'emr' or 'emr_serverless'"),
         ("spark: {conf: {a: [1]}}", "spark.conf.a: expected a single value"),
         ("spark: {conf: {a: }}", "spark.conf.a: has no value; expected a single value"),
         ("spark: local", "spark: expected a mapping of keys to values"),
@@ -141,7 +141,11 @@ def test_each_wrong_column_is_named(refusal):
             "automation: {poll_window: [1]}",
             "automation.poll_window: expected a duration such as 30s, 5m, 2h or 1d",
         ),
-        ("spark: {zone: 1}", "spark.zone: is not a known key; known are mode, master, remote, jars, conf"),
+        (
+            "spark: {zone: 1}",
+            "spark.zone: is not a known key; known are mode, master, remote, application, role, idle, aws, "
+            "jars, conf",
+        ),
         ("spark: {conf: {}, 'master:x': 1}", "spark.master: is not a known key; put a space after the colon"),
     ],
 )
