@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,9 +15,14 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.history import generate_history
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
-from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, run_python
+from lake_assets_tests.helpers.processes.child import PATIENCE, environment, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS
-from lake_assets_tests.helpers.servers.seaweedfs import BUCKET, SeaweedFS, seaweedfs
+from lake_assets_tests.helpers.servers.seaweedfs import (
+    BUCKET,
+    SeaweedFS,
+    demonstration_in_seaweedfs,
+    seaweedfs,
+)
 from lake_assets_tests.helpers.servers.troubled_proxy import troubled_proxy
 
 pytestmark = pytest.mark.long
@@ -37,13 +41,7 @@ class Job:
     """The demonstration in SeaweedFS, whose S3 is at an address."""
 
     def __init__(self, folder: Path, server: SeaweedFS, s3: str) -> None:
-        text: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
-        text |= {"catalog": server.tables(s3), "format_version": 2}
-        text["sources"]["bikeshare"]["location"] = f"s3://{BUCKET}/bronze"
-        text["sources"]["bikeshare"]["s3"] = {"endpoint": s3, "path_style": True, **ACCESS}
-        # SeaweedFS 4.48 takes the id 0, which Spark gives to the first column of a new table, for a missing one.
-        del text["sources"]["bikeshare"]["tables"]["public.app_events"]["partition_by"]
-        del text["gold"], text["alarms"]
+        text = demonstration_in_seaweedfs(server, s3)
         self._path, self._database = folder / "lake.yaml", folder / "source.db"
         self._path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
         self._config = load_lake(self._path)

@@ -5,12 +5,13 @@ Not here: the settings that the engine adds (`spark/settings.py`), sessions (`sp
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.aws.access import AwsAccess, RoleArn
-from lake_assets.config.base import Duration, Model, refuse
+from lake_assets.config.aws.secret_references import has_reference
+from lake_assets.config.base import Duration, Model, matching, refuse
 
 SESSION_ZONE = "spark.sql.session.timeZone"
 Setting = str | int | float | bool
@@ -163,6 +164,16 @@ def conf_mistake(key: str, value: Setting) -> str | None:
     return f"{key} is {value}, which changes values, types, names or rows that the lake has proved: {advice}"
 
 
+OF_SESSIONS = ("spark.sql.catalog.", "spark.hadoop.fs.")
+"""Beginnings of the names of settings that may have keys. Each session of Spark Connect sets them by itself."""
+ApplicationId = Annotated[
+    str,
+    matching(
+        r"[0-9A-Za-z-]{2,64}", "is no id of an application or a cluster, such as 00fabcdefghijk0l or j-1ABC"
+    ),
+]
+
+
 class SparkConfig(Model):
     mode: Literal["embedded", "connect", "emr", "emr_serverless"] = "embedded"
     """Where Spark runs: in each process (`embedded`), at the Spark Connect server of `remote` (`connect`), or at a
@@ -173,7 +184,7 @@ class SparkConfig(Model):
     `spark-submit` has started has the master that was given there."""
     remote: str = "sc://localhost:15002"
     """The address of a Spark Connect server, with `mode: connect`."""
-    application: str | None = None
+    application: ApplicationId | None = None
     """The id of EMR's cluster, or of EMR Serverless's application."""
     role: RoleArn | None = None
     """The role with which EMR's session reads and writes the lake; EMR Serverless needs one."""
@@ -216,9 +227,12 @@ class SparkConfig(Model):
     def _of_emr(self) -> Self:
         if self.mode in ("emr", "emr_serverless"):
             needed = ("application", "role") if self.mode == "emr_serverless" else ("application",)
-            refuse(
-                ((key,), f"is needed with mode: {self.mode}") for key in needed if getattr(self, key) is None
-            )
+            lacking = [key for key in needed if getattr(self, key) is None]
+            refuse(((key,), f"is needed with mode: {self.mode}") for key in lacking)
+            shown = [key for key in self.conf if not key.startswith(OF_SESSIONS)]
+            secret = [key for key in shown if has_reference(str(self.conf[key]))]
+            text = "cannot be a secret with EMR, which shows it to whoever may describe the session"
+            refuse((("conf", key), text) for key in secret)
         else:
             given = [key for key in ("application", "role", "idle", "aws") if key in self.model_fields_set]
             refuse(((key,), "is for mode: emr or emr_serverless") for key in given)

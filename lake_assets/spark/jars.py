@@ -12,19 +12,20 @@ from lake_assets.spark.catalog_conf import uri
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
 POSTGRESQL_JDBC = "org.postgresql:postgresql:42.7.7"
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""A dependency of hadoop-aws of 600 MB; the lake uses only two of its modules."""
+"""A dependency of hadoop-aws of 600 MB, of another version than Iceberg's; the lake uses only two of its modules."""
 
 
 class _Versions(NamedTuple):
     iceberg: str
     hadoop: str
     aws_sdk: str
+    """That of Iceberg's bundle: an executor has the jars in any order, and takes a class from the first that has it."""
 
 
 _OF_SPARK = {
     # Iceberg's last release for Spark 4.0. Its 1.10 fails on catalogs in SQLite ("database is locked").
-    "4.0": _Versions("1.11.0", hadoop="3.4.1", aws_sdk="2.35.4"),
-    "4.1": _Versions("1.12.0", hadoop="3.4.2", aws_sdk="2.35.4"),
+    "4.0": _Versions("1.11.0", hadoop="3.4.1", aws_sdk="2.44.4"),
+    "4.1": _Versions("1.12.0", hadoop="3.4.2", aws_sdk="2.54.17"),
 }
 
 
@@ -61,6 +62,12 @@ def packages(lake: LakeConfig) -> list[str]:
             jar.rpartition(":")[0]: jar for jar in [*found, *(jar.strip() for jar in own if jar.strip())]
         }.values()
     ]
+
+
+def submit_options(lake: LakeConfig) -> str:
+    """The options by which `spark-submit` fetches these jars."""
+    excluded = f" --exclude-packages {S3_EXCLUDES}" if uses_s3(lake) else ""
+    return f"--packages {','.join(packages(lake))}{excluded}"
 
 
 def _needed(lake: LakeConfig) -> list[str]:

@@ -11,7 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,17 +46,17 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
         )
 
 
-def check_jars(session: "SparkSession", catalog: str, packages: Sequence[str]) -> None:
+def check_jars(session: "SparkSession", catalog: str, options: str) -> None:
     """Raises PreflightError unless Spark has the classes of the catalog; needed where another program has started
-    Spark. `packages`: what the lake would start it with."""
+    Spark. `options`: those of `spark-submit` that fetch them."""
     try:
         session.sql(sql("SHOW NAMESPACES IN {catalog}", catalog=quoted(catalog))).collect()
     except Exception as error:
         # Any other fault is the catalog's own, and is reported where it is used.
         if "ClassNotFoundException" in str(error) or "No suitable driver" in str(error):
             raise PreflightError(
-                "The Spark that started this process lacks jars of the lake: give `spark-submit` the option "
-                f"`--packages {','.join(packages)}`, or those jars of the service that fit its Spark."
+                "The Spark that started this process lacks jars of the lake: start it with "
+                f"`spark-submit {options}`, or with those jars of the service that fit its Spark."
             ) from error
 
 

@@ -30,7 +30,7 @@ from lake_assets.spark.connect.connect_address import (
     refused,
     server_lost,
 )
-from lake_assets.spark.connect.emr_session import EmrFailed, EmrSession
+from lake_assets.spark.connect.emr_session import EmrSession
 from lake_assets.spark.internals.pyspark_private import (
     activate,
     close,
@@ -42,7 +42,7 @@ from lake_assets.spark.internals.pyspark_private import (
     running,
     start_jvm,
 )
-from lake_assets.spark.jars import packages
+from lake_assets.spark.jars import submit_options
 from lake_assets.spark.preflight import PreflightError, check_jars, check_java
 from lake_assets.spark.properties import java_environment, properties_file
 from lake_assets.spark.settings import filled, is_submitted, session_conf, spark_conf
@@ -184,6 +184,8 @@ class SparkSessions:
         with self._lock:
             if self._connects:
                 self._drop()
+        if self._emr is not None:
+            self._emr.forget()
 
     def lost(self, during: str, error: BaseException) -> SparkLost | None:
         """The error for a user, if `error` says that the server was lost or does not answer; None for any other error.
@@ -192,17 +194,11 @@ class SparkSessions:
             return None  # the user's token is wrong, however often it is repeated
         if isinstance(error, PreflightError) and self._connects:
             return SparkLost(str(error))
-        if not server_lost(error) and not self._emr_ended(error):
+        if not server_lost(error):
             return None
         self.forget()
         reason = hidden_in(self._lake, root_cause(error))
         return SparkLost(f"Spark at {self._lake.spark.address} was lost during {during} ({reason}).")
-
-    def _emr_ended(self, error: BaseException) -> bool:
-        """Whether the session at EMR has ended: its endpoint then answers whatever EMR's proxy does."""
-        with contextlib.suppress(EmrFailed):
-            return self._emr is not None and (isinstance(error, EmrFailed) or self._emr.has_ended())
-        return False
 
     def _embedded(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.sql import SparkSession
@@ -216,14 +212,17 @@ class SparkSessions:
                     _launch_jvm(conf, log)
             base = running() or SparkSession.builder.config(map={**conf}).getOrCreate()
             if submitted:  # also if it runs already: the thread of `begin` drops its error
-                check_jars(base, lake.catalog.name, packages(lake))
+                check_jars(base, lake.catalog.name, submit_options(lake))
             return _new(base, lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.errors import PySparkException
 
-        address = connect_address(lake.spark.remote) if self._emr is None else self._emr.address()
-        check_server(address.remote)
+        if self._emr is None:
+            address = connect_address(lake.spark.remote)
+            check_server(address.remote)
+        else:
+            address = self._emr.address()
         _quiet_pyspark()
         # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"

@@ -12,7 +12,7 @@ from pathlib import Path
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.aws.secret_references import Value, with_values
 from lake_assets.config.base import setting_text
-from lake_assets.config.spark import EXACT
+from lake_assets.config.spark import EXACT, OF_SESSIONS
 from lake_assets.spark.catalog_conf import spark_catalog_conf
 from lake_assets.spark.jars import S3_EXCLUDES, packages, uses_s3
 
@@ -24,8 +24,12 @@ start."""
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 """Java uses only its first compiler. Its code is slower, but the second compiler takes half of the processor time in
 Spark's first minute."""
-CODE_CACHE = "spark.sql.codegen.cache.maxEntries"
-STARTED_WITH = ("spark.sql.extensions", CODE_CACHE)
+STARTED_WITH = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    # Of compiled code, Spark keeps 100 pieces by default. A round over a few tables has more, and each round would
+    # compile all of them again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+}
 """Settings of Spark SQL that a session cannot change."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 
@@ -56,7 +60,7 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
     conf = {
         "spark.master": lake.spark.master,
         "spark.app.name": "lake_assets",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        **STARTED_WITH,
         **EXACT,
         # Batches are small: two hundred shuffle partitions would cost more than the work.
         "spark.sql.shuffle.partitions": "4",
@@ -64,9 +68,6 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
         # Java never compiles a method of more than 8,000 bytes. Beyond that, Spark is faster without whole-stage code.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Of compiled code, Spark keeps 100 pieces by default. A round over a few tables has more, and each round would
-        # compile all of them again.
-        CODE_CACHE: "2000",
         # Recording the source line of every expression doubles the time to build a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
@@ -182,12 +183,12 @@ def session_conf(lake: LakeConfig) -> dict[str, str]:
 
 
 def cluster_conf(lake: LakeConfig) -> dict[str, str]:
-    """The settings that a session of EMR is started with: those that no session of Spark Connect can set later. EMR
-    shows them to whoever may describe the session; those of `spark.sql.` and `spark.hadoop.`, which may hold keys, are
-    not among them."""
-    own = {key for key in lake.spark.conf if not key.startswith(("spark.sql.", "spark.hadoop."))}
-    return {
-        key: value
-        for key, value in spark_conf(lake).items()
-        if key in (*STARTED_WITH, *own) or key.startswith("spark.jars.")
+    """The settings that a session of EMR is started with. EMR shows them to whoever may describe it, so the catalog and
+    the access to buckets, which may have keys, are not among them: each session of Spark Connect sets them."""
+    own = {
+        key: setting_text(value) for key, value in lake.spark.conf.items() if not key.startswith(OF_SESSIONS)
     }
+    conf = {**STARTED_WITH, **own}
+    if jars := packages(lake):
+        conf["spark.jars.packages"] = ",".join(jars)
+    return conf | ({"spark.jars.excludes": S3_EXCLUDES} if uses_s3(lake) else {})

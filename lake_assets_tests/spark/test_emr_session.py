@@ -12,14 +12,17 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.config.secrets import hidden_in
+from lake_assets.spark.connect.connect_address import SparkRefused
 from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.connect.connect_token import token_at
-from lake_assets.spark.connect.emr_session import EmrFailed, EmrSession
-from lake_assets.spark.preflight import free_port
+from lake_assets.spark.connect.emr_services import Session
+from lake_assets.spark.connect.emr_session import EmrSession
+from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.lakes.command_lake import command_lake, rows_of, write_items
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
@@ -79,9 +82,8 @@ def test_a_session_is_started_once(api: EmrApi, service: str, tmp_path: Path) ->
 def test_other_settings_need_another_session(api: EmrApi, service: str, tmp_path: Path) -> None:
     for setting in ({"spark.executor.cores": 2}, {"spark.executor.cores": 4}):
         session(api, service, tmp_path, conf=setting).start()
-    session(
-        api, service, tmp_path, conf={"spark.executor.cores": 4, "spark.sql.shuffle.partitions": 8}
-    ).start()
+    of_sessions = {"spark.sql.catalog.lake.cache-enabled": "false", "spark.hadoop.fs.s3a.attempts.maximum": 3}
+    session(api, service, tmp_path, conf={"spark.executor.cores": 4, **of_sessions}).start()
     assert len(api.sessions) == 2, "a setting of a session of Spark Connect needs none"
 
 
@@ -109,9 +111,8 @@ def test_a_session_that_has_ended_is_replaced(api: EmrApi, service: str, tmp_pat
     own = session(api, service, tmp_path)
     for number in (1, 2, 3):
         assert own.start().id == f"s{number}"
-        assert not own.has_ended()
         assert own.stop()
-        assert own.has_ended()
+        assert own.running() is None
         assert not own.stop(), "there is none"
     # The service lists them for some time only.
     for one in api.sessions.values():
@@ -131,24 +132,77 @@ def test_a_session_is_waited_for(api: EmrApi, tmp_path: Path) -> None:
 def test_a_session_that_fails_is_reported(api: EmrApi, tmp_path: Path) -> None:
     api.first_state, api.became = "SUBMITTED", lambda found: "FAILED"
     with pytest.raises(
-        EmrFailed, match=r"EMR Serverless 00f1: the session s1 is FAILED: of itself; look at its log"
+        PreflightError, match=r"EMR Serverless 00f1: the session s1 is FAILED: of itself; look at its log"
     ):
         session(api, "emr-serverless", tmp_path).start()
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"),
+    ("code", "kind", "advice"),
     [
-        ("AccessDeniedException", "grant StartSession, GetSession"),
-        ("ValidationException", "interactive sessions enabled"),
-        ("ResourceNotFoundException", "correct spark.application"),
-        ("Odd", "look the code up in the EMR API reference"),
+        ("AccessDeniedException", SparkRefused, "grant StartSession, GetSession"),
+        ("ValidationException", SparkRefused, "interactive sessions enabled"),
+        ("ResourceNotFoundException", SparkRefused, "correct spark.application"),
+        ("ThrottlingException", PreflightError, "look the code up in the EMR API reference"),
     ],
 )
-def test_a_refused_request_is_explained(api: EmrApi, tmp_path: Path, code: str, advice: str) -> None:
+def test_a_refused_request_is_explained(
+    api: EmrApi, tmp_path: Path, code: str, kind: type[Exception], advice: str
+) -> None:
+    """What stays so until somebody acts is not tried again."""
     api.refuses = code
-    with pytest.raises(EmrFailed, match=f"EMR j-1: EMR answered {code}; .*{advice}"):
+    with pytest.raises(PreflightError, match=f"EMR j-1: EMR answered {code}; .*{advice}") as refused:
         session(api, "emr", tmp_path).address()
+    assert type(refused.value) is kind
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_session_that_another_process_has_started_meanwhile(
+    api: EmrApi, service: str, tmp_path: Path
+) -> None:
+    """Both have seen that there is none; the requests are equal."""
+    own, other = session(api, service, tmp_path), session(api, service, tmp_path)
+    seen = own._own
+
+    def seen_first() -> list[Session]:
+        found = seen()
+        if not api.sessions:
+            other.start()
+        return found
+
+    own._own = seen_first  # type: ignore[method-assign]
+    assert own.start().id == "s1"
+    assert len(api.sessions) == 1
+
+
+def test_a_token_that_is_asked_for_while_it_is_fetched(api: EmrApi, tmp_path: Path) -> None:
+    """The garbage collector may run at any time, and what it collects calls the server. A session that is ready is used
+    while another one is started."""
+    own = session(api, "emr", tmp_path)
+    headers = own.address().headers
+    assert headers is not None
+    answer, nested = api._endpoint, list[str]()
+
+    def endpoint(*given: Any) -> dict[str, Any]:
+        if not nested:
+            nested.append("began")
+            nested.append(headers()["x-aws-proxy-auth"])
+        return answer(*given)
+
+    api._endpoint = endpoint  # type: ignore[assignment,method-assign]
+    assert own._known is not None
+    own._known._endpoint = None
+    with own._starting:
+        assert headers()["x-aws-proxy-auth"] == "token-of-emr-3"
+    assert nested == ["began", "token-of-emr-2"]
+
+
+def test_a_catalog_whose_address_is_a_secret(api: EmrApi, tmp_path: Path) -> None:
+    lake = lake_config(tmp_path, spark=EMR["emr"])
+    catalog = lake.catalog.model_copy(update={"type": "jdbc", "uri": SecretStr("${secret:database:uri}")})
+    aws = Aws()
+    aws.use("emr", lambda: api.client("emr"))
+    assert EmrSession(lake.model_copy(update={"catalog": catalog}), aws).start().id == "s1"
 
 
 def test_a_token_is_replaced_before_its_end(tmp_path: Path) -> None:
@@ -172,6 +226,11 @@ def test_a_token_is_replaced_before_its_end(tmp_path: Path) -> None:
         ),
         ({"mode": "connect", "application": "00f1"}, "spark.application: is for mode: emr or emr_serverless"),
         ({"mode": "emr", "application": "j-1", "role": "me"}, "spark.role: 'me' is no role"),
+        ({"mode": "emr", "application": ""}, "spark.application: '' is no id of an application"),
+        (
+            {"mode": "emr", "application": "j-1", "conf": {"spark.executorEnv.KEY": "${secret:k}"}},
+            r"spark.conf.*KEY.*: cannot be a secret with EMR",
+        ),
     ],
 )
 def test_what_lake_yaml_lacks_for_emr(tmp_path: Path, spark: dict[str, Any], said: str) -> None:

@@ -1,8 +1,10 @@
 """The jars are those that were released: each that the lake asks for is in the list, and another is refused."""
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lake_assets.spark import jars
 from lake_assets.spark.fetch import CHECKSUMS, WrongJar, verify, write_checksums
@@ -15,6 +17,19 @@ def test_every_jar_is_in_the_list(spark: str, monkeypatch: pytest.MonkeyPatch) -
     for coordinates in jars.every_jar().split(","):
         group, artifact, version = coordinates.split(":")
         assert f"  {group}_{artifact}-{version}.jar\n" in listed
+
+
+def test_there_is_one_version_of_the_sdk_of_aws(spark: SparkSession) -> None:
+    """An executor has the jars in any order; of two versions it took classes that did not fit each other."""
+    files = [Path(jar.removeprefix("file://")) for jar in (spark.conf.get("spark.jars") or "").split(",")]
+    (bundle,) = (file for file in files if "iceberg-aws-bundle" in file.name)
+    own = {jar.rpartition(":")[2] for jar in jars.s3_jars() if jar.startswith("software.amazon.awssdk:")}
+    (version,) = own
+    with ZipFile(bundle) as content:
+        assert version.encode() in content.read("software/amazon/awssdk/core/util/VersionInfo.class")
+    of_sdk = [file for file in files if file.name.startswith("software.amazon.awssdk_")]
+    assert of_sdk
+    assert [file.name for file in of_sdk if not file.name.endswith(f"-{version}.jar")] == []
 
 
 def test_a_jar_that_is_not_the_one_that_was_released(tmp_path: Path) -> None:

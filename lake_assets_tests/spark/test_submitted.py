@@ -69,7 +69,7 @@ def test_the_error_names_the_jars_that_are_missing(tmp_path: Path) -> None:
     program = prepared(tmp_path, changes=10)
     done = submitted("local[2]", [*program, "--table", "bikes"], LAKE_HOME=str(tmp_path))
     assert done.returncode == 1
-    said = f"give `spark-submit` the option `--packages {iceberg_jar()},{SQLITE_JDBC}`"
+    said = f"start it with `spark-submit --packages {iceberg_jar()},{SQLITE_JDBC}`"
     assert (
         f"silver_bikeshare.bikes failed: The Spark that started this process lacks jars of the lake: {said}"
         in (done.stdout + done.stderr)

@@ -19,6 +19,7 @@ from types import FrameType
 from lake_assets.commands.run.reload import reloading
 from lake_assets.commands.run.warm_spark import warm_spark
 from lake_assets.commands.setup.dagster_files import place
+from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.fork_server import RUN_LOG_LEVEL
 from lake_assets.spark.connect.connect_server import ConnectServer
@@ -54,9 +55,10 @@ def dev(
     lacks Java or the port is taken.
     """
     folder = config.absolute().parent
-    check_java()
     check_port(port, "the Dagster UI")
     server, chosen = warm_spark(config)
+    if server is not None or not load_lake(config).spark.is_remote:
+        check_java()
     place(folder)
     own = server if server is not None and server.running() is None else None
     with supervised(own) if own is not None else nullcontext():

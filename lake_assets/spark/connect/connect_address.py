@@ -28,6 +28,9 @@ SERVER_LOST = (
     "RETRIES_EXCEEDED",
     # Each server has a token of its own.
     UNAUTHENTICATED,
+    # Proxies before a server that has ended, such as EMR's: HTTP's 403 and 404, which no Spark Connect server sends.
+    "StatusCode.PERMISSION_DENIED",
+    "StatusCode.UNIMPLEMENTED",
 )
 """Parts of the errors of the client or of gRPC when the server has died, or another one has replaced it."""
 DEFAULT_PORT = 15002
@@ -102,8 +105,9 @@ def refused(remote: str, error: Exception) -> PreflightError:
     host, port = server_address(remote)
     if UNAUTHENTICATED not in str(error):
         return PreflightError(
-            f"What listens at {host}:{port} does not answer as a Spark Connect server: correct spark.remote in "
-            "lake.yaml; where TLS is in front of the server, it ends with ;use_ssl=true."
+            f"What listens at {host}:{port} does not answer as a Spark Connect server. Unless it has just died or "
+            "begun, correct spark.remote in lake.yaml; where TLS is in front of the server, it ends with "
+            ";use_ssl=true, and the certificate has to be known here."
         )
     if host in LOCAL_HOSTS:
         do = (

@@ -5,7 +5,7 @@ Not here: which session a lake uses (`emr_session.py`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from lake_assets.config.spark import SparkConfig
@@ -115,7 +115,9 @@ class EmrOnEc2:
 
     def endpoint(self, session: str) -> Endpoint:
         found = self._client().get_session_endpoint(**self._in, SessionId=session)
-        return Endpoint(found["Endpoint"], found["AuthToken"], found["AuthTokenExpirationTime"])
+        # A cluster that is reached without EMR's proxy has none.
+        end = found.get("AuthTokenExpirationTime", datetime.max.replace(tzinfo=UTC))
+        return Endpoint(found["Endpoint"], found.get("AuthToken", ""), end)
 
     def end(self, session: str) -> None:
         self._client().terminate_session(**self._in, SessionId=session)

@@ -13,6 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from grpc import StatusCode
+
 from lake_assets.config.config_file import load_lake
 from lake_assets.spark.connect import emr_session
 from lake_assets.spark.session import SparkSessions
@@ -35,7 +37,7 @@ def main(folder: Path, server: str, token: str) -> None:
 
     certificate = folder / "certificate.pem"
     os.environ[ROOTS] = str(certificate)
-    with tls_proxy(server, certificate, accepts, token) as port:
+    with tls_proxy(server, certificate, accepts, token, StatusCode.PERMISSION_DENIED) as port:
         api = EmrApi(f"https://localhost:{port}", timedelta(seconds=SECONDS))
         # The rest of a token's life is not waited for.
         emr_session.RENEWED_BEFORE = timedelta(seconds=1)

@@ -5,13 +5,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import yaml
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.processes.child import environment
+from lake_assets_tests.helpers.processes.child import ROOT, environment
 from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
 
 BUCKET, TABLES = "files", "tables"
@@ -85,3 +87,16 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
         yield server
     finally:
         server.kill()
+
+
+def demonstration_in_seaweedfs(server: SeaweedFS, s3: str | None = None) -> dict[str, Any]:
+    """The demonstration's lake.yaml for the server, without its marts; `s3`: another address of its S3."""
+    lake: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text(encoding="utf-8"))
+    lake |= {"catalog": server.tables(s3), "format_version": 2}
+    source = lake["sources"]["bikeshare"]
+    source["location"] = f"s3://{BUCKET}/bronze"
+    source["s3"] = {"endpoint": s3 or server.s3, "path_style": True, **ACCESS}
+    # SeaweedFS 4.48 takes the id 0, which Spark gives to the first column of a new table, for a missing one.
+    del source["tables"]["public.app_events"]["partition_by"]
+    del lake["gold"], lake["alarms"]
+    return lake

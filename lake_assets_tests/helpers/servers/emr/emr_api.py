@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
 ARN = "arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00f1/sessions/"
-DEAD = ("TERMINATED", "FAILED")
+DEAD = ("TERMINATING", "TERMINATED", "FAILED")
+READY = ("STARTED", "IDLE", "BUSY")
 
 
 class EmrApi:
@@ -27,8 +28,8 @@ class EmrApi:
         self.endpoint, self._valid = endpoint, valid
         self.sessions: dict[str, dict[str, Any]] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.tokens: dict[str, datetime] = {}
-        """By token, its end."""
+        self.tokens: dict[str, tuple[str, datetime]] = {}
+        """By token, its session and its end."""
         self.first_state = "IDLE"
         self.refuses: str | None = None
         """The error code of every answer."""
@@ -57,12 +58,8 @@ class EmrApi:
 
     def accepts(self, token: str | None) -> bool:
         """Whether the endpoint lets a caller with this token in."""
-        end = self.tokens.get(token or "")
-        return (
-            end is not None
-            and datetime.now(UTC) < end
-            and any(session["state"] not in DEAD for session in self.sessions.values())
-        )
+        session, end = self.tokens.get(token or "", ("", datetime.min.replace(tzinfo=UTC)))
+        return datetime.now(UTC) < end and self.sessions[session]["state"] in READY
 
     def _answer(self, service: str, operation: str, given: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((operation, given))
@@ -70,8 +67,7 @@ class EmrApi:
             raise ClientError({"Error": {"Code": self.refuses, "Message": "no"}}, operation)
         lower = {name.lower(): value for name, value in given.items()}
         if operation == "ListSessions":
-            shown = [self._shown(service, found) for found in self.sessions.values()]
-            return {"sessions" if service == "emr-serverless" else "Sessions": shown}
+            return self._listed(service, int(lower.get("nexttoken") or 0))
         if operation == "StartSession":
             found = self._started(lower)
         else:
@@ -82,6 +78,8 @@ class EmrApi:
         if operation == "TerminateSession":
             found["state"] = "TERMINATED"
         if operation == "GetSessionEndpoint":
+            if found["state"] not in READY:
+                raise ClientError({"Error": {"Code": "ConflictException", "Message": "no"}}, operation)
             return self._endpoint(service, found)
         if service == "emr":
             return {"Id" if operation == "StartSession" else "SessionId": found["id"], "ClusterId": "j-1"} | (
@@ -89,6 +87,13 @@ class EmrApi:
             )
         ids = {"applicationId": "00f1", "sessionId": found["id"]}
         return ids | ({"arn": ARN + found["id"]} if operation == "StartSession" else {})
+
+    def _listed(self, service: str, place: int) -> dict[str, Any]:
+        """A page of one session, from that place on."""
+        every = [self._shown(service, found) for found in self.sessions.values()]
+        names = ("sessions", "nextToken") if service == "emr-serverless" else ("Sessions", "NextToken")
+        more = {names[1]: str(place + 1)} if place + 1 < len(every) else {}
+        return {names[0]: every[place : place + 1]} | more
 
     def _started(self, given: dict[str, Any]) -> dict[str, Any]:
         request = given.get("clienttoken") or given.get("clientrequesttoken")
@@ -107,7 +112,7 @@ class EmrApi:
 
     def _endpoint(self, service: str, found: dict[str, Any]) -> dict[str, Any]:
         token, end = f"token-of-emr-{len(self.tokens) + 1}", datetime.now(UTC) + self._valid
-        self.tokens[token] = end
+        self.tokens[token] = found["id"], end
         if service == "emr":
             return {"Endpoint": self.endpoint, "AuthToken": token, "AuthTokenExpirationTime": end}
         ids = {"applicationId": "00f1", "sessionId": found["id"]}

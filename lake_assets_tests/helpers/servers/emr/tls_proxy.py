@@ -26,15 +26,19 @@ _OF_GRPC = ("user-agent", "grpc-")
 
 @contextmanager
 def tls_proxy(
-    behind: str, certificate: Path, accepts: Callable[[Mapping[str, str]], bool], token: str | None = None
+    behind: str,
+    certificate: Path,
+    accepts: Callable[[Mapping[str, str]], bool],
+    token: str | None = None,
+    refusal: grpc.StatusCode = grpc.StatusCode.UNAUTHENTICATED,
 ) -> Iterator[int]:
     """The port of a proxy before the server at `behind` (`host:port`), inside of the block. Writes its certificate to
-    the file. `token`: what the server gets instead of the caller's headers."""
+    the file. `token`: what the server gets instead of the caller's headers. `refusal`: the answer to other callers."""
     key, chain = _certificate()
     certificate.write_bytes(chain)
     with grpc.insecure_channel(behind, _UNLIMITED) as channel:
         server = grpc.server(ThreadPoolExecutor(16), options=_UNLIMITED)
-        server.add_generic_rpc_handlers([_Passing(channel, accepts, token)])
+        server.add_generic_rpc_handlers([_Passing(channel, accepts, token, refusal)])
         port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([(key, chain)]))
         server.start()
         yield int(port)
@@ -43,9 +47,13 @@ def tls_proxy(
 
 class _Passing(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(
-        self, channel: grpc.Channel, accepts: Callable[[Mapping[str, str]], bool], token: str | None
+        self,
+        channel: grpc.Channel,
+        accepts: Callable[[Mapping[str, str]], bool],
+        token: str | None,
+        refusal: grpc.StatusCode,
     ) -> None:
-        self._channel, self._accepts, self._token = channel, accepts, token
+        self._channel, self._accepts, self._token, self._refusal = channel, accepts, token, refusal
 
     def service(self, call: Any) -> Any:
         method = call.method
@@ -53,7 +61,7 @@ class _Passing(grpc.GenericRpcHandler):  # type: ignore[misc]
         def passed(requests: Any, context: Any) -> Any:
             given = dict(context.invocation_metadata())
             if not self._accepts(given):
-                context.abort(grpc.StatusCode.UNAUTHENTICATED, "the proxy does not know this token")
+                context.abort(self._refusal, "the proxy does not know this token")
             headers = [pair for pair in given.items() if not pair[0].startswith(_OF_GRPC)]
             if self._token is not None:
                 headers = [("authorization", f"Bearer {self._token}")]
