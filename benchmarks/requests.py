@@ -1,6 +1,7 @@
 """`python -m benchmarks.requests`: how many requests S3 gets for each batch of a small table, and for each scan.
 
-Files and tables are in a bucket of moto's, the catalog in SQLite, Spark in this process; each file has 200 changes.
+Files and tables are in a bucket of moto's, the catalog in SQLite or, with `--glue`, in moto's Glue, and Spark in this
+process; each file has 200 changes.
 `--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with its
 client. `lake-assets advise` calculates with these figures. With `--minutes`, it does not count, but measures what
 `latency.py` measures, for tables in the bucket. Here: the counting, and the seconds. Not here: prices
@@ -10,6 +11,7 @@ client. `lake-assets advise` calculates with these figures. With `--minutes`, it
 import argparse
 import logging
 import multiprocessing
+import os
 import tempfile
 import threading
 import time
@@ -32,7 +34,8 @@ from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
+from lake_assets_tests.helpers.servers.glue import strict_glue, tables_in_glue
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials, files_in_s3
 
 BUCKET = "lake"
 CLIENTS = ("Hadoop", "s3fileio", "aws-sdk-java", "aws-sdk-cpp", "Boto3")
@@ -54,7 +57,10 @@ class Counted:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         query, path = environ["QUERY_STRING"], environ["PATH_INFO"]
         method = "LIST" if "list-type" in query else environ["REQUEST_METHOD"]
-        self.seen[f"{'tables' if 'warehouse' in f'{path}{query}' else 'files'} {method}"] += 1
+        if target := environ.get("HTTP_X_AMZ_TARGET"):
+            self.seen[target.replace("AWSGlue.", "Glue ")] += 1
+        else:
+            self.seen[f"{'tables' if 'warehouse' in f'{path}{query}' else 'files'} {method}"] += 1
         agent = environ.get("HTTP_USER_AGENT", "")
         client = next((name for name in CLIENTS if name in agent), agent)
         self.requests.append(f"{method:7}{client:14}{environ.get('HTTP_RANGE', ''):20}{path}?{query}")
@@ -67,10 +73,13 @@ class Counted:
         self.requests.clear()
 
 
-def config(folder: Path, endpoint: str, tables: int) -> dict[str, Any]:
+def config(folder: Path, endpoint: str, given: argparse.Namespace) -> dict[str, Any]:
     """Its lake.yaml."""
-    found = lake_config(folder, tables, remote=None)
+    found = lake_config(folder, given.tables, remote=None)
     found["catalog"] |= {"warehouse": f"s3://{BUCKET}/warehouse"} | files_in_s3(endpoint)
+    if given.glue:
+        found["catalog"] = tables_in_glue(endpoint, f"s3://{BUCKET}/warehouse")
+        os.environ |= credentials(endpoint)  # Spark's client of Glue takes no keys from the catalog
     access = ACCESS | {"endpoint": endpoint, "path_style": True}
     found["sources"]["bench"] |= {"location": f"s3://{BUCKET}/dms", "s3": access}
     return found
@@ -89,7 +98,8 @@ class BucketFeed(Feed):
 
 def _serve(port: int, app: Counted) -> None:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    make_server("127.0.0.1", port, app, threaded=True).serve_forever()
+    with strict_glue():
+        make_server("127.0.0.1", port, app, threaded=True).serve_forever()
 
 
 def _serve_alone(port: int, delay: float) -> None:
@@ -122,7 +132,7 @@ def run(folder: Path, given: argparse.Namespace) -> None:
         for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(0.2)):
             with attempt:  # until the server listens
                 s3.create_bucket(Bucket=BUCKET)
-        settings = config(folder, endpoint, given.tables)
+        settings = config(folder, endpoint, given)
         settings["automation"] = {"apply_threads": given.threads}
         settings["automation"] |= {"rewrite_below_mb": 0} if given.large else {}
         feed = BucketFeed(folder, given.tables, 2000)
@@ -176,6 +186,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--glue", action="store_true", help="the catalog is moto's Glue")
     parser.add_argument("--large", action="store_true", help="no table is rewritten whole")
     parser.add_argument("--continuous", action="store_true", help="keep branches, as the continuous run does")
     parser.add_argument("--delay-ms", type=int, default=0, help="before each answer")

@@ -18,9 +18,16 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, s3_server
 @contextmanager
 def glue_server() -> Iterator[str]:
     """The address of a server with S3, and with an empty Glue that refuses stale commits."""
+    empty_glue()
+    with strict_glue(), s3_server() as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def strict_glue() -> Iterator[None]:
+    """The Glue of all of moto's servers in this process refuses stale commits."""
     from moto.glue.responses import GlueResponse
 
-    empty_glue()
     lock, plain = threading.Lock(), GlueResponse.update_table
 
     def update_table(self: Any) -> Any:
@@ -28,8 +35,8 @@ def glue_server() -> Iterator[str]:
             _refuse_stale(self)
             return plain(self)
 
-    with patch.object(GlueResponse, "update_table", update_table), s3_server() as endpoint:
-        yield endpoint
+    with patch.object(GlueResponse, "update_table", update_table):
+        yield
 
 
 def empty_glue() -> None:
