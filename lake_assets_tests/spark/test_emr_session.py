@@ -24,7 +24,7 @@ from lake_assets.spark.connect.emr_services import Session
 from lake_assets.spark.connect.emr_session import EmrSession
 from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.storage.aws_client import Aws
-from lake_assets_tests.helpers.lakes.command_lake import command_lake, rows_of, write_items
+from lake_assets_tests.helpers.lakes.command_lake import command_lake
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.emr.emr_api import EmrApi
@@ -270,34 +270,34 @@ def test_a_lake_on_emr_serverless(server: tuple[str, str], tmp_path: Path) -> No
     assert found["states"] == ["TERMINATED", "TERMINATED"]
 
 
+REACHED = """
+import sys
+from pathlib import Path
+from lake_assets.spark.session import SparkSessions
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+for remote in sys.argv[2:]:
+    try:
+        found = SparkSessions(lake_config(Path(sys.argv[1]), spark={"mode": "connect", "remote": remote})).root()
+        print(f"{found.range(3).count()} rows")
+    except Exception as error:
+        print(error)
+"""
+
+
 @pytest.mark.spark
 def test_a_server_behind_tls_takes_a_token(server: tuple[str, str], tmp_path: Path) -> None:
     """By `spark.remote`, as for a cluster's server behind a load balancer."""
     behind, token = server
     certificate = tmp_path / "certificate.pem"
+    given = (f"use_ssl=true;token={token}", "use_ssl=true;token=guessed", f"token={token}")
     with tls_proxy(behind, certificate, lambda headers: "authorization" in headers) as port:
-        answers = {}
-        for name, parameters in {
-            "right": f"use_ssl=true;token={token}",
-            "wrong": "use_ssl=true;token=guessed",
-            "without TLS": f"token={token}",
-        }.items():
-            spark = {"mode": "connect", "remote": f"sc://localhost:{port}/;{parameters}"}
-            folder = tmp_path / name
-            folder.mkdir()
-            command_lake(folder, spark=spark)
-            write_items(folder)
-            command = ("-m", "lake_assets.cli", "--config", folder / "lake.yaml", "sync")
-            done = run_python(*command, timeout=PATIENCE, env=environment(**{ROOTS: str(certificate)}))
-            answers[name] = done.returncode, done.stdout + done.stderr
-    assert answers["right"][0] == 0, answers["right"][1]
-    rows = rows_of(load_lake(tmp_path / "right" / "lake.yaml"), "silver_shop.items")
-    assert {row["id"]: row["name"] for row in rows} == {1: "name 1", 2: "changed"}
-    assert answers["wrong"][0] == 1
-    assert "refuses this user's token" in answers["wrong"][1]
-    assert answers["without TLS"][0] == 1
-    assert (
+        remotes = [f"sc://localhost:{port}/;{parameters}" for parameters in given]
+        env = environment(**{ROOTS: str(certificate)})
+        done = run_python("-c", REACHED, tmp_path, *remotes, timeout=PATIENCE, env=env)
+    right, wrong, without_tls = output_of(done).splitlines()
+    assert right == "3 rows"
+    assert wrong.startswith(f"The Spark Connect server at localhost:{port} refuses this user's token")
+    assert without_tls.startswith(
         f"What listens at localhost:{port} does not answer as a Spark Connect server"
-        in answers["without TLS"][1]
     )
-    assert all(token not in said for _, said in answers.values())
+    assert token not in done.stdout + done.stderr
