@@ -40,7 +40,7 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 	.venv/bin/lake-assets demo run
 
 # Files in S3, S3's events in a queue, tables in Glue: moto has these services in this process.
-demo-aws: $(JARS)  ## the same on S3, SQS and Glue, which moto has on this machine: history, live changes, comparison
+demo-aws: $(JARS)  ## the same on S3, SQS and Glue, which moto has here: history, live changes, comparison, Trino if it is there
 	.venv/bin/python -m lake_assets_tests.aws_demo .lake/aws 20000
 
 demo-stream: $(JARS)  ## the same source through Kafka, whose broker starts here: history, live changes, latency

@@ -1,8 +1,8 @@
 """The demonstration on AWS's services, as moto has them on this machine: files in S3, S3's events in a queue, tables in
-Glue. `make demo-aws` runs it.
+Glue. `make demo-aws` runs it. Where `make test-long` has installed Trino, it reads the tables in the end.
 
 Here: the services, lake.yaml for them, a history, and a live feed whose files the queue names. Not here: the stack that
-sets this up in an account (`deploy/test_stack.py`).
+sets this up in an account (`deploy/test_stack.py`), every value that Trino reads (`outputs/test_trino.py`).
 """
 
 import logging
@@ -16,9 +16,12 @@ from pathlib import Path
 
 import yaml
 
+from lake_assets.config.config_file import load_lake
+from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.glue import demonstration_in_glue, glue_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
+from lake_assets_tests.helpers.warehouses.trino import TRINO, catalog_at_moto, trino_server
 
 BUCKET, SOURCE = "bikeshare-lake", "bikeshare"
 FEED = ("demo", "feed", "--rate", "50", "--duration", "10", "--flush-seconds", "2")
@@ -54,8 +57,32 @@ def main(folder: Path, changes: int) -> int:
         codes += [command("demo", "run"), command("status")]
         left = waiting(endpoint, queue)
         tables = client("glue", endpoint).get_tables(DatabaseName=f"silver_{SOURCE}")["TableList"]
-        print(f"\nMessages left in the queue: {left}. Tables of silver in Glue: {len(tables)}.")
+        print(f"\nMessages left in the queue: {left}. Tables of silver in Glue: {len(tables)}.", flush=True)
+        if TRINO.exists():
+            os.environ |= credentials(endpoint)
+            codes.append(read_by_trino(path, folder, endpoint))
+        else:
+            print("Trino is not here to read them: `make test-long` installs it.")
     return max(*codes, int(not arrived or bool(left)))
+
+
+def read_by_trino(path: Path, folder: Path, endpoint: str) -> int:
+    """Prints how many rows of each table of silver Trino finds; 1 if PyIceberg finds others."""
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(path), "warehouse", "trino"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    lake, unequal = open_lake(load_lake(path)), 0
+    with trino_server(folder / "trino", catalog_at_moto(printed, endpoint)) as connection:
+        print("\nTrino, with the catalog file of `lake-assets warehouse trino`:")
+        for target in lake.targets:
+            cursor = connection.cursor()
+            cursor.execute(f"SELECT count(*) FROM {target.identifier}")
+            (found,) = cursor.fetchone()
+            rows = lake.runtime.catalog.load_table(target.identifier).scan().to_arrow().num_rows
+            unequal += found != rows
+            print(
+                f"  {target.identifier:40} {found:8,} rows{'' if found == rows else f', and PyIceberg {rows:,}'}"
+            )
+    return int(unequal > 0)
 
 
 @contextmanager
@@ -84,6 +111,8 @@ def lake_file(folder: Path, endpoint: str, queue: str) -> Path:
     """The demonstration's lake.yaml for the services."""
     text = demonstration_in_glue(endpoint, BUCKET)
     text["sources"][SOURCE]["notifications"] = {"queue_url": queue, "endpoint": endpoint, **ACCESS}
+    if TRINO.exists():
+        text["format_version"] = 2  # Trino 476 reads no deletion vectors
     del text["automation"]["continuous"]  # the sensor of files, which reads the queue, requests a run
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")

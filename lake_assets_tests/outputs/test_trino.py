@@ -17,8 +17,8 @@ from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import demonstration_in_glue, glue_server
-from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
-from lake_assets_tests.helpers.warehouses.trino import TRINO, trino_server
+from lake_assets_tests.helpers.servers.s3 import client, credentials
+from lake_assets_tests.helpers.warehouses.trino import TRINO, catalog_at_moto, trino_server
 
 pytestmark = [
     pytest.mark.long,
@@ -59,19 +59,8 @@ def test_it_reads_every_table_of_version_2(tmp_path: Path, monkeypatch: pytest.M
         lake = open_lake(load_lake(path))
         assert unequal_tables(lake.config, tmp_path / "source.db") == []
         printed = output_of(run_python(*command, "warehouse", "trino", timeout=PATIENCE, env=environment()))
-        keys = ACCESS["access_key_id"], ACCESS["secret_access_key"]
-        of_moto = {
-            "hive.metastore.glue.endpoint-url": endpoint,
-            "hive.metastore.glue.aws-access-key": keys[0],
-            "hive.metastore.glue.aws-secret-key": keys[1],
-            "s3.endpoint": endpoint,
-            "s3.path-style-access": "true",
-            "s3.aws-access-key": keys[0],
-            "s3.aws-secret-key": keys[1],
-        }
-        catalog = printed + "".join(f"{key}={value}\n" for key, value in of_moto.items())
         marked = rows = 0
-        with trino_server(tmp_path / "trino", catalog) as connection:
+        with trino_server(tmp_path / "trino", catalog_at_moto(printed, endpoint)) as connection:
             for identifier in lake.tables:
                 table = lake.runtime.catalog.load_table(identifier)
                 expected = table.scan().to_arrow().to_pylist()

@@ -18,6 +18,7 @@ import pyspark
 
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.processes.child import ROOT
+from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 TRINO = ROOT / ".venv" / "trino"
 """Where `make test-long` installs it."""
@@ -107,6 +108,19 @@ def trino_server(folder: Path, catalog: str) -> Iterator[Any]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+def catalog_at_moto(printed: str, endpoint: str) -> str:
+    """`lake.properties` as `lake-assets warehouse trino` prints it, with moto's address and keys."""
+    keys = {"access": ACCESS["access_key_id"], "secret": ACCESS["secret_access_key"]}
+    settings = {
+        "hive.metastore.glue.endpoint-url": endpoint,
+        "s3.endpoint": endpoint,
+        "s3.path-style-access": "true",
+        **{f"hive.metastore.glue.aws-{name}-key": key for name, key in keys.items()},
+        **{f"s3.aws-{name}-key": key for name, key in keys.items()},
+    }
+    return printed + "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
