@@ -37,6 +37,10 @@ from lake_assets.spark.preflight import PreflightError
 from lake_assets.strategy import Strategy
 from lake_assets.words import many, printable
 
+OF_A_NEW_FILE = {"address": "--from-database", "documents": "FILE"} | {
+    name: f"--{name}" for name in ("endpoint", "schema", "source", "location", "output")
+}
+"""Parameters of `init` that say what goes into a new lake.yaml, with their options."""
 app = typer.Typer(
     no_args_is_help=True,
     # A traceback must not show variables: one may be an address with its password.
@@ -182,6 +186,11 @@ def init(
     """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys. Write beside
     it the JSON schema for editors and, if they are missing, Dagster's workspace.yaml and dagster.yaml."""
     if refresh:
+        for name, option in OF_A_NEW_FILE.items():
+            given = context.get_parameter_source(name)
+            if given is not None and given.name == "COMMANDLINE" and (name, output) != ("output", "-"):
+                text = "does not go with --refresh, which reads all sources of --config and writes into its files"
+                raise typer.BadParameter(text, param_hint=option)
         refresh_columns(context, show_only=output == "-")
         return
     if address is None:

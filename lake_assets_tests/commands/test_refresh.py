@@ -145,6 +145,18 @@ def test_nothing_is_written_if_lake_yaml_would_not_be_valid(project: Path) -> No
     assert (project / "more.yaml").read_text() == MORE
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("--source", "shop"), ("--schema", "public"), ("--output", "new.yaml"), ("--from-database", "x://y")],
+)
+def test_what_belongs_to_a_new_file_is_refused(project: Path, given: tuple[str, str]) -> None:
+    """It would have no effect."""
+    said = call("init", "--refresh", *given, code=2)
+    assert given[0] in said
+    assert "does not go with --refresh" in said
+    assert (project / "lake.yaml").read_text() == LAKE
+
+
 def test_windows_line_ends_stay(project: Path) -> None:
     (project / "lake.yaml").write_text(LAKE, newline="\r\n")
     call("init", "--refresh")
