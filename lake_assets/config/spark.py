@@ -234,7 +234,14 @@ class SparkConfig(Model):
             text = "cannot be a secret with EMR, which shows it to whoever may describe the session"
             refuse((("conf", key), text) for key in secret)
         else:
-            given = [key for key in ("application", "role", "idle", "aws") if key in self.model_fields_set]
+            fields = type(self).model_fields
+            keys = ("application", "role", "idle", "aws")
+            # Not which keys were given: a dump of the model has all of them.
+            given = [
+                key
+                for key in keys
+                if getattr(self, key) != fields[key].get_default(call_default_factory=True)
+            ]
             refuse(((key,), "is for mode: emr or emr_serverless") for key in given)
         return self
 

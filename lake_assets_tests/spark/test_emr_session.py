@@ -239,6 +239,12 @@ def test_what_lake_yaml_lacks_for_emr(tmp_path: Path, spark: dict[str, Any], sai
         load_lake(tmp_path / "lake.yaml")
 
 
+@pytest.mark.parametrize("spark", [{}, *EMR.values()])
+def test_a_dump_of_the_configuration_is_one(tmp_path: Path, spark: dict[str, Any]) -> None:
+    config = lake_config(tmp_path, spark=spark)
+    assert LakeConfig.model_validate(config.model_dump()) == config
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """`host:port` and token of a Spark Connect server."""
