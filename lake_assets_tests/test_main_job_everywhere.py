@@ -88,7 +88,7 @@ def on_cluster(folder: Path, text: Text) -> Iterator[Command]:
             "master": cluster.master,
             "conf": {"spark.executor.memory": "800m", "spark.executor.cores": 1},
         }
-        server = ConnectServer(LakeConfig.model_validate(load_lake(write(folder, text))), folder)
+        server = ConnectServer(load_lake(write(folder, text)), folder)
         server.start()
         try:
             yield [sys.executable, "-m", "lake_assets.cli"]

@@ -28,6 +28,7 @@ TOKEN_HEADER = "x-aws-proxy-auth"
 connection."""
 COMING = ("SUBMITTED", "STARTING")
 READY = ("STARTED", "IDLE", "BUSY")
+LIVE = (*COMING, *READY)
 POLL_SECONDS = 2.0
 START_SECONDS = 900.0
 RENEWED_BEFORE = timedelta(minutes=5)
@@ -138,7 +139,7 @@ class EmrSession:
         while True:
             request = hashlib.sha256(json.dumps([self.name, ended]).encode()).hexdigest()[:36]
             found = self._service.session(self._service.start(self.name, request, self._settings))
-            if found.state in (*COMING, *READY) or found.id in (one.id for one in self._own()):
+            if found.state in LIVE or found.id in (one.id for one in self._own()):
                 return found
             # The session of the same request of long ago, which is no longer listed.
             ended = [*ended, found.id]
@@ -164,14 +165,13 @@ class _Token:
         self._lock = threading.RLock()
 
     def current(self) -> Endpoint:
-        found = self._endpoint
-        if found is not None and found.expires - datetime.now(UTC) >= RENEWED_BEFORE:
-            return found
         with self._lock:
-            self._endpoint = found = self._service.endpoint(self.session)
-            keep_hidden(found.token)
+            found = self._endpoint
+            if found is None or found.expires - datetime.now(UTC) < RENEWED_BEFORE:
+                self._endpoint = found = self._service.endpoint(self.session)
+                keep_hidden(found.token)
             return found
 
 
 def _live(sessions: list[Session]) -> list[Session]:
-    return [one for one in sessions if one.state in (*COMING, *READY)]
+    return [one for one in sessions if one.state in LIVE]

@@ -87,14 +87,17 @@ def _with_headers(builder: Any, headers: Headers) -> Any:
     execution began, which may outlive a token."""
     import grpc
 
-    kinds: list[Any] = [grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor]
-    kinds.append(grpc.StreamUnaryClientInterceptor)
+    kinds = (
+        grpc.UnaryUnaryClientInterceptor,
+        grpc.UnaryStreamClientInterceptor,
+        grpc.StreamUnaryClientInterceptor,
+    )
 
     def add(self: Any, proceed: Any, call: Any, request: Any) -> Any:
         return proceed(_Call(call, headers()), request)
 
     methods = ("intercept_unary_unary", "intercept_unary_stream", "intercept_stream_unary")
-    adding = type("Adding", tuple(kinds), dict.fromkeys(methods, add))
+    adding = type("Adding", kinds, dict.fromkeys(methods, add))
 
     class Builder(builder):  # type: ignore[misc]
         def toChannel(self) -> Any:
