@@ -47,7 +47,7 @@ def checked_files(
 
     def check(file: LoggedFile) -> CheckedFiles | None:
         layout, types, then = parquet_layout(name, file, table, dms)
-        rows = checked_file(store, file, layout, types, then, key)
+        rows = checked_file(store, file, layout, types, then, table.clock(then), key)
         return None if rows is None else CheckedFiles({file.offset: rows.figures.rows}, rows)
 
     found: list[CheckedFiles] = []

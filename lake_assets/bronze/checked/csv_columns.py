@@ -1,10 +1,8 @@
 """The records of a CSV file as typed columns, by Arrow and without Spark.
 
-Spark takes five to ten times as much processor time. Arrow accepts other spellings of some values than
-`bronze/reader/casts.py`, so it decodes only files whose values are all spelled plainly, as nearly every file's are.
-Spark reads any other file, and names what is wrong with it. Here: decoding. Not here: which files are regular
-(`csv_structure.py`), what their operations, times and sequences must be (`dms_columns.py`), exact casts of every
-spelling (`bronze/reader/casts.py`).
+Spark takes five to ten times as much processor time. It reads a file with a text that is no value of its column, and
+names what is wrong with it. Here: decoding. Not here: which files are regular (`csv_structure.py`), what their
+operations, times and sequences must be (`dms_columns.py`), the values of texts (`text_values.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,22 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from lake_assets.bronze.checked.dms_columns import Unusable, all_true
-from lake_assets.bronze.checked.image_types import image_type
+from lake_assets.bronze.checked.dms_columns import Unusable
+from lake_assets.bronze.checked.text_values import any_true, values_of
 from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, Mode, TableConfig
+from lake_assets.local_times import LocalClock
 from lake_assets.storage.object_store import ObjectStore
 
 BLOCK = 8 << 20
 """Bytes that are decoded at once; a longer record is left to Spark."""
-_SHORTEST_TIME = len("2026-03-01 10:00:00")
-"""Arrow also accepts a time without seconds."""
-_MOST_DIGITS = 38
-"""The most digits of a 128-bit decimal. Arrow does not notice that more digits overflow, not even those of an exponent
-or a scale."""
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
@@ -40,18 +34,18 @@ def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bo
     dialect = CsvDialect.of(dms)
     is_simple = dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1
     # A column that is also a before image would have two types.
-    has_one_type = _image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
+    has_one_type = before_image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
     is_plain = table.mode is not Mode.FULL_ROW and has_one_type
     return file.format == "csv" and file.irregular is None and is_simple and is_plain
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:
-    """The Arrow types of the layout's columns."""
-    known = {column.name: column.type for column in table.columns} | _image_types(table, dms)
-    return {name: str(_arrow_type(known.get(name, "string"))) for name in layout.columns}
+    """The types in lake.yaml of the layout's columns; those that the table does not have are texts."""
+    known = {column.name: column.type for column in table.columns} | before_image_types(table, dms)
+    return {name: known.get(name, "string") for name in layout.columns}
 
 
-def _image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
+def before_image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
     """The types in lake.yaml of the key's before images, which a file need not have."""
     images = ((before_image(dms, key), declared) for key, declared in table.key_types.items())
     return {name: declared for name, declared in images if name is not None}
@@ -68,7 +62,7 @@ def decoded(
 def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings) -> pa.Table:
     """Rows of `csv_texts`, as `decoded`."""
     declared = {column.name: column.type for column in table.columns}
-    images = {name: kind for name, kind in _image_types(table, dms).items() if name in layout.columns}
+    images = {name: kind for name, kind in before_image_types(table, dms).items() if name in layout.columns}
     # Where an empty field means NULL, the reader takes the empty field of a required column of text or bytes as an
     # empty value.
     may_be_empty = {c.name for c in table.columns if c.required and c.type in MAY_BE_EMPTY}
@@ -80,15 +74,24 @@ def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings)
     unused = pa.nulls(texts.num_rows, pa.string())
     columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
     columns |= _written_images({name: columns[name] for name in images}, images)
+    clock = table.clock(dms)
     for name, kind in (declared | images).items():
         if name not in columns:
             continue
         if name in filled and columns[name].null_count:
             raise Unusable
-        if dms.csv_no_sup_value is not None and _any(pc.equal(columns[name], dms.csv_no_sup_value)):
+        if dms.csv_no_sup_value is not None and any_true(pc.equal(columns[name], dms.csv_no_sup_value)):
             raise Unusable  # a partial row
-        columns[name] = _plain(columns[name], kind)
+        columns[name] = all_values(columns[name], kind, clock)
     return pa.table(columns)
+
+
+def all_values(texts: pa.ChunkedArray, declared: str, clock: LocalClock) -> pa.ChunkedArray:
+    """As `values_of`. Raises Unusable for a text that is no value of the type."""
+    values = values_of(texts, declared, clock)
+    if values.null_count != texts.null_count:
+        raise Unusable
+    return values
 
 
 def csv_texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings) -> Iterator[pa.Table]:
@@ -171,50 +174,3 @@ def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict
         name: pc.if_else(any_filled if types[name] in MAY_BE_EMPTY else filled[name], texts, None)
         for name, texts in images.items()
     }
-
-
-def _arrow_type(declared: str) -> pa.DataType:
-    """The Arrow type of a field with the declared type: a text if Spark has to convert the type."""
-    return image_type(declared) or pa.string()
-
-
-def _plain(texts: Any, declared: str) -> Any:
-    """The texts as values of the type. Raises Unusable, or ArrowInvalid, for a spelling that Spark must read."""
-    kind = _arrow_type(declared)
-    if pa.types.is_string(kind):
-        return texts
-    if pa.types.is_integer(kind) and _have(texts, "xX"):
-        raise Unusable  # Arrow accepts hexadecimal digits
-    if pa.types.is_decimal(kind) and not _fit(texts, kind):
-        raise Unusable
-    if pa.types.is_timestamp(kind):
-        shortest = pc.min(pc.binary_length(texts)).as_py()
-        if shortest is not None and shortest < _SHORTEST_TIME:
-            raise Unusable
-        return texts.cast(pa.timestamp("us")).cast(kind)
-    values = texts.cast(kind)
-    if pa.types.is_floating(kind):
-        zeros = texts.filter(pc.equal(values, pa.scalar(0, kind)))
-        if not all_true(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
-            raise Unusable  # too large or too small for the type, or no number
-    return values
-
-
-def _fit(texts: Any, kind: pa.Decimal128Type) -> bool:
-    """Whether Arrow sees all digits of each decimal."""
-    whole = kind.precision - kind.scale
-    most = pc.max(pc.binary_length(texts)).as_py() or 0
-    if most + kind.scale < _MOST_DIGITS and not _have(texts, "eE"):
-        return True
-    return all_true(
-        pc.match_substring_regex(texts, rf"^[+-]?\d{{0,{whole}}}(\.\d{{0,{_MOST_DIGITS - whole}}})?$")
-    )
-
-
-def _have(texts: Any, letters: str) -> bool:
-    """Whether one of the texts has one of the letters. A regular expression would take twice as long."""
-    return any(_any(pc.match_substring(texts, letter)) for letter in letters)
-
-
-def _any(facts: Any) -> bool:
-    return bool(pc.any(facts, min_count=0).as_py())

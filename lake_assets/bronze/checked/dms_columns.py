@@ -18,22 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lake_assets.bronze.checked.image_types import has_same_values, image_type
+from lake_assets.bronze.checked.text_values import all_true, instants
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
+from lake_assets.local_times import LocalClock
 
 OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
 """Names of the columns that changes have beside the key, as in a change log."""
 KEY, OLD_KEY = "_key_{place}", "_old_{place}"
 """Names of the key's columns in a file's changes, whatever the source calls them. If some changes move their key, the
 changes also have columns for the old key, which are NULL in the others."""
-_SAME_VALUES = {
-    "int": ("int8", "int16", "int32"),
-    "long": ("int8", "int16", "int32", "int64"),
-    "string": ("string",),
-}
-"""By a type of lake.yaml, the Arrow types whose values it holds as they are."""
+_UNEQUAL = ("float", "double")
+"""Types of which equal values may differ here: 0 and -0."""
 SYNTHETIC_TAIL = "0" * 19
 """Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
@@ -114,7 +113,7 @@ def checked(
     for rows in pieces:
         figures += columns.figures(rows)
         if wanted:
-            changes.append(columns.changes(rows, tuple(key or ())))
+            changes.append(columns.changes(rows, key or {}))
     if not changes or any(part is None for part in changes):
         return CheckedRows(figures, None)
     return CheckedRows(figures, pa.concat_tables(changes, promote_options="default"))
@@ -123,9 +122,13 @@ def checked(
 class DmsColumns:
     """DMS's own columns of a file."""
 
-    def __init__(self, layout: Layout, types: Mapping[str, str], kind: FileKind, dms: DmsSettings) -> None:
+    def __init__(
+        self, layout: Layout, types: Mapping[str, str], kind: FileKind, dms: DmsSettings, clock: LocalClock
+    ) -> None:
+        """`types`: by column, its Arrow type in the file, or its type in lake.yaml if it has that type's values.
+        `clock`: of the commit times."""
         self._written = layout.in_file
-        self._types, self._kind, self._dms = types, kind, dms
+        self._types, self._kind, self._dms, self._clock = types, kind, dms, clock
         self._operation = self._name(dms.operation_column)
         self._time = self._name(dms.timestamp_column_name)
         self._sequence = None if kind is FileKind.LOAD else self._name(dms.change_sequence_column)
@@ -144,11 +147,11 @@ class DmsColumns:
         return [name for name in (self._operation, self._time) if name is not None]
 
     def check(self) -> None:
-        """Raises Unusable unless these columns are texts, the times are UTC, and changes have sequences or times."""
+        """Raises Unusable unless these columns are texts, and changes have sequences or times."""
         simple = all(
             self._types[today] == "string" for today, name in self._written.items() if name in self.names
         )
-        if not simple or self._dms.timestamp_zone != "UTC" or not (self._is_load or self._has_sequences):
+        if not simple or not (self._is_load or self._has_sequences):
             raise Unusable
 
     @property
@@ -167,16 +170,19 @@ class DmsColumns:
         for column, declared in key.items():
             before = before_image(self._dms, column)
             for name in (column, *([before] if before in self._written else [])):
-                if self._types.get(name) not in _SAME_VALUES.get(declared, ()):
+                found_type = self._types.get(name)
+                is_known = found_type == declared or has_same_values(found_type, declared)
+                if declared in _UNEQUAL or not is_known:
                     return None
                 found.append(self._written[name])
-        is_known = self._has_sequences and self._operation is not None
-        return found if is_known or self._is_load else None
+        has_order = self._has_sequences and self._operation is not None
+        return found if has_order or self._is_load else None
 
-    def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
+    def changes(self, rows: pa.Table, key: Mapping[str, str]) -> pa.Table | None:
         """The changes that `CheckedRows` describes; None if one has a NULL in its key."""
         found: dict[str, pa.ChunkedArray] = {
-            KEY.format(place=place): rows[self._written[column]] for place, column in enumerate(key)
+            KEY.format(place=place): _in_silver(rows[self._written[column]], declared)
+            for place, (column, declared) in enumerate(key.items())
         }
         if any(values.null_count for values in found.values()):
             return None
@@ -217,10 +223,10 @@ class DmsColumns:
     def _at_times(self, rows: pa.Table, of_times: Callable[[pa.Array], pa.Array]) -> pa.Array:
         """For each row what `of_times` makes of its time: called once with the different times, without a zone."""
         written = rows[self._time].combine_chunks()
-        return of_times(pc.cast(written.dictionary, pa.timestamp("us"))).take(written.indices)
+        return of_times(_instants(written.dictionary, self._clock)).take(written.indices)
 
     def _old_keys(
-        self, rows: pa.Table, key: Sequence[str], operations: pa.Array
+        self, rows: pa.Table, key: Mapping[str, str], operations: pa.Array
     ) -> dict[str, pa.ChunkedArray]:
         """The `OLD_KEY` columns, if an update moves its key. Some engines always fill before images."""
         before = [self._name(before_image(self._dms, column)) for column in key]
@@ -234,7 +240,8 @@ class DmsColumns:
         if not pc.any(moves).as_py():
             return {}
         return {
-            OLD_KEY.format(place=place): pc.if_else(moves, values, None) for place, values in enumerate(old)
+            OLD_KEY.format(place=place): _in_silver(pc.if_else(moves, values, None), declared)
+            for place, (values, declared) in enumerate(zip(old, key.values(), strict=True))
         }
 
     def figures(self, rows: pa.Table) -> DmsFigures:
@@ -242,7 +249,7 @@ class DmsColumns:
         if not rows.num_rows:
             return DmsFigures()
         by_op = self._operations(rows)
-        lowest, highest = (None, None) if self._time is None else _times(rows[self._time])
+        lowest, highest = (None, None) if self._time is None else _times(rows[self._time], self._clock)
         if self._is_load:
             return DmsFigures(rows.num_rows, by_op, max_commit_ts=highest)
         if self._sequence is not None:
@@ -268,13 +275,26 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.string())
 
 
-def _times(values: pa.ChunkedArray) -> tuple[datetime, datetime]:
+def _in_silver(values: pa.ChunkedArray, declared: str) -> pa.ChunkedArray:
+    """A key's values. Whole numbers stay as they are, whatever their size."""
+    return values if pa.types.is_integer(values.type) else values.cast(image_type(declared))
+
+
+def _instants(times: pa.Array, clock: LocalClock) -> pa.Array:
+    """The instants of texts that the clock shows, in UTC. Raises Unusable for a time that it skips or shows twice, and
+    ArrowInvalid for a 30th of February."""
+    found = instants(pc.cast(times, pa.timestamp("us")), clock)
+    if found.null_count != times.null_count:
+        raise Unusable
+    return found
+
+
+def _times(values: pa.ChunkedArray, clock: LocalClock) -> tuple[datetime, datetime]:
     """The lowest and the highest."""
     different = pc.unique(values).cast(pa.string())
     if different.null_count or not all_true(pc.match_substring_regex(different, _TIME)):
         raise Unusable
-    # Raises ArrowInvalid for a 30th of February.
-    found = pc.min_max(pc.cast(different, pa.timestamp("us")))
+    found = pc.min_max(_instants(different, clock))
     return found["min"].as_py().replace(tzinfo=UTC), found["max"].as_py().replace(tzinfo=UTC)
 
 
@@ -293,11 +313,6 @@ def _sequences(values: pa.ChunkedArray) -> tuple[str, str]:
         raise Unusable
     found = pc.min_max(texts)
     return found["min"].as_py(), found["max"].as_py()
-
-
-def all_true(facts: pa.ChunkedArray | pa.Array) -> bool:
-    """Whether every fact is true, or unknown."""
-    return bool(pc.all(facts, min_count=0).as_py())
 
 
 def all_differ(keys: pa.ChunkedArray) -> bool:

@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake_assets.bronze.checked.checked_files import AT_ONCE, are_tiny, text_layout
-from lake_assets.bronze.checked.csv_columns import csv_texts, decoded_types, typed
+from lake_assets.bronze.checked.csv_columns import (
+    all_values,
+    before_image_types,
+    csv_texts,
+    decoded_types,
+    typed,
+)
 from lake_assets.bronze.checked.dms_columns import (
     FAULTS,
     OPERATION,
@@ -75,7 +81,7 @@ def held_files(
 ) -> list[HeldFiles] | None:
     """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: puts their operation, time and
     sequence first, as in a change log."""
-    if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
+    if are_tiny(files):
         return None
     sizes: list[int] = []
 
@@ -145,7 +151,7 @@ def _text(
         raise Unusable
     then = table.settings_in(layout.era, dms)
     today = replace(layout, written=layout.columns)
-    columns = DmsColumns(today, decoded_types(layout, table, then), file.kind, then)
+    columns = DmsColumns(today, decoded_types(layout, table, then), file.kind, then, table.clock(then))
     return _LayoutReader(
         columns,
         today,
@@ -158,14 +164,36 @@ def _parquet(
     store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
 ) -> _LayoutReader:
     layout, types, then = parquet_layout(name, file, table, dms)
-    if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
+    clock = table.clock(then)
+    texts = _texts_of_others(layout, types, table, then)
+    declared = {column.name: column.type for column in table.columns}
+    if not all(name in texts or has_same_values(types.get(name), declared[name]) for name in declared):
         raise Unusable
-    columns = DmsColumns(layout, types, file.kind, then)
-    own = [layout.in_file[column.name] for column in table.columns]
+    columns = DmsColumns(layout, types | texts, file.kind, then, clock)
+    own = [layout.in_file[name] for name in declared]
     names = [*own, *(columns.of_key(table.key_types) or ())]
-    return _LayoutReader(
-        columns, layout, lambda file: valid_rows(store, file, columns, names), lambda rows: rows
-    )
+
+    def typed(rows: pa.Table) -> pa.Table:
+        for name, kind in texts.items():
+            place = rows.schema.get_field_index(layout.in_file[name])
+            if place >= 0:
+                values = all_values(rows.column(place), kind, clock)
+                rows = rows.set_column(place, layout.in_file[name], values)
+        return rows
+
+    return _LayoutReader(columns, layout, lambda file: valid_rows(store, file, columns, names), typed)
+
+
+def _texts_of_others(
+    layout: Layout, types: Mapping[str, str], table: TableConfig, dms: DmsSettings
+) -> dict[str, str]:
+    """The declared types of columns and before images that the file has as texts, and silver as another type."""
+    known = {column.name: column.type for column in table.columns} | before_image_types(table, dms)
+    return {
+        name: declared
+        for name, declared in known.items()
+        if name in layout.in_file and types.get(name) == "string" and declared != "string"
+    }
 
 
 def _whole(file: LoggedFile, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:

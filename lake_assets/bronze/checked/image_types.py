@@ -4,6 +4,8 @@ import re
 
 import pyarrow as pa
 
+from lake_assets.spark.types import STORED_AS_TEXT, stored_type
+
 _TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -11,6 +13,7 @@ _TYPES = {
     "float": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
+    "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
@@ -25,14 +28,15 @@ _OTHERS = {
 """By a type of lake.yaml, further Arrow types whose values it holds as they are."""
 
 
-def image_type(declared: str) -> pa.DataType | None:
-    """The Arrow type of a declared type's values in silver; None if Spark has to convert them."""
+def image_type(declared: str) -> pa.DataType:
+    """The Arrow type of a declared type's values in silver."""
     if declared.startswith("decimal"):
         precision, scale = map(int, re.findall(r"\d+", declared))
         return pa.decimal128(precision, scale)
-    return _TYPES.get(declared)
+    return _TYPES[stored_type(declared)]
 
 
 def has_same_values(arrow: str | None, declared: str) -> bool:
     """Whether a Parquet column of this Arrow type has values of the declared type, which a cast leaves as they are."""
-    return arrow == str(image_type(declared)) or arrow in _OTHERS.get(declared, ())
+    is_text = declared in STORED_AS_TEXT
+    return not is_text and (arrow == str(image_type(declared)) or arrow in _OTHERS.get(declared, ()))

@@ -15,6 +15,7 @@ from lake_assets.bronze.files.content import whole
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
+from lake_assets.local_times import LocalClock
 from lake_assets.storage.object_store import ObjectStore
 
 SMALL = 1 << 20
@@ -43,12 +44,13 @@ def checked_file(
     layout: Layout,
     types: Mapping[str, str],
     dms: DmsSettings,
+    clock: LocalClock,
     key: Mapping[str, str] | None = None,
 ) -> CheckedRows | None:
     """The figures of a Parquet file, and its changes if the caller gives `key`, the types of the key's columns in
     silver. None if an operation, a time or a sequence may be unusable, or if the file cannot be read here. `layout` and
     `types`: the file's columns and their Arrow types."""
-    columns = DmsColumns(layout, types, file.kind, dms)
+    columns = DmsColumns(layout, types, file.kind, dms, clock)
     key_columns = None if key is None else columns.of_key(key)
     try:
         columns.check()

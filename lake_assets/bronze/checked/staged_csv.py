@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lake_assets.bronze.checked.csv_columns import decoded, decoded_types
 from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFiles, DmsColumns, Unusable, checked
+from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.checked.staging import StagedFile, Staging
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
@@ -59,7 +60,7 @@ def staged_csv(
     types = decoded_types(layout, table, dms)
 
     def one(file: LoggedFile, out: StagedFile) -> CheckedFiles:
-        columns = DmsColumns(replace(layout, written=layout.columns), types, file.kind, dms)
+        columns = DmsColumns(replace(layout, written=layout.columns), types, file.kind, dms, table.clock(dms))
         columns.check()
         pieces = _staged(decoded(store, file, layout, table, dms), address(file), out)
         found = checked(columns, pieces, key)
@@ -80,7 +81,8 @@ def staged_csv(
     offsets = frozenset(file.offset for file in files)
     addresses = tuple(address for _, address in done)
     every = [found for share, _ in done for found in share]
-    return every, StagedCsv(offsets, files[0].kind, layout, types, addresses)
+    written = {name: str(image_type(declared)) for name, declared in types.items()}
+    return every, StagedCsv(offsets, files[0].kind, layout, written, addresses)
 
 
 def shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:

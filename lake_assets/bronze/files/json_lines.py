@@ -93,6 +93,16 @@ def json_object(line: bytes) -> dict[str, str | None]:
     return dict(_texts(line.decode().strip(_BLANK))[0])
 
 
+def is_json(text: str) -> bool:
+    """Whether a text is one JSON value, with blanks around it (RFC 8259)."""
+    whole = f'{{"":{text}}}'
+    try:
+        pairs, end = _texts(whole)
+    except ValueError:
+        return False
+    return len(pairs) == 1 and end == len(whole)
+
+
 def _pairs(text: str) -> list[tuple[str, Any]]:
     """The object's keys and values. Raises JSONDecodeError, and ValueError."""
     if not text.startswith("{"):

@@ -43,7 +43,7 @@ FOUND: dict[pa.DataType, list[Any]] = {
     pa.decimal128(12, 2): [Decimal("-9999999999.99"), Decimal("0.00")],
     pa.decimal128(38, 0): [Decimal(10**38 - 1), Decimal(0)],
     pa.uint32(): [],
-    pa.binary(): [],
+    pa.binary(): [b"", b"\xff\x00"],
     pa.time64("us"): [],
 }
 SAME = [
@@ -53,12 +53,9 @@ SAME = [
 
 def test_which_types_have_the_same_values() -> None:
     found = {(str(found), declared) for found, declared in SAME}
-    assert {(str(kind), declared) for declared in DECLARED if (kind := image_type(declared))} < found
-    assert {declared for _, declared in found} == {
-        *DECLARED[:9],
-        "decimal(12, 2)",
-        "decimal(38, 0)",
-    }
+    in_files = set(DECLARED) - {"uuid", "json", "time"}
+    assert {(str(image_type(declared)), declared) for declared in in_files} < found
+    assert {declared for _, declared in found} == in_files, "a text may be no uuid"
     assert not has_same_values("int64", "int")
     assert not has_same_values("decimal128(12, 3)", "decimal(12, 2)")
     assert not has_same_values("timestamp[us]", "timestamptz"), "a wall clock"

@@ -6,7 +6,7 @@ Here: which files pass, their figures, and every reason why one does not. Not he
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from lake_assets.bronze.checked.parquet_values import checked_file
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
+from lake_assets.local_times import LocalClock
 from lake_assets.storage.object_store import LocalStore
 
 FIRST, SECOND = "2026-03-01 12:00:00.5", "2026-03-01 12:00:01"
@@ -59,7 +60,9 @@ def figures(
     types = {name: str(table.schema.field(name).type) for name in table.column_names}
     names = tuple(table.column_names)
     file = Written("file.parquet", (folder / "file.parquet").stat().st_size, kind)
-    found = checked_file(store(folder), file, Layout(names, names), types, dms)
+    found = checked_file(
+        store(folder), file, Layout(names, names), types, dms, LocalClock(dms.timestamp_zone)
+    )
     return None if found is None else found.figures
 
 
@@ -111,7 +114,7 @@ def test_a_file_without_rows_has_figures_and_no_changes(tmp_path: Path) -> None:
     file = Written("file.parquet", (tmp_path / "file.parquet").stat().st_size, FileKind.CDC)
     names, key = tuple(table.column_names), {"id": "string"}
     types = dict.fromkeys(names, "string")
-    found = checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS, key)
+    found = checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS, LocalClock(), key)
     assert found is not None
     assert found.changes is not None
     assert found.changes.column_names == ["_key_0", "_op", "_commit_ts", "_sequence"]
@@ -168,10 +171,24 @@ def test_other_files_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.Monke
     assert figures(tmp_path, untimed) is None, "its sequences are made of the times in names"
     assert figures(tmp_path, CHANGES | {"commit_ts": times}) is None
     assert figures(tmp_path, CHANGES | {"change_seq": pa.array([1, 2, 3])}) is None
-    berlin = DMS.model_copy(update={"timestamp_zone": "Europe/Berlin"})
-    assert figures(tmp_path, CHANGES, dms=berlin) is None
     monkeypatch.setattr(parquet_values, "LARGEST_FETCHED", 10)
     assert figures(tmp_path, CHANGES, store=InBucket) is None, "each range is a request"
+
+
+def test_times_of_a_zone_are_instants(tmp_path: Path) -> None:
+    berlin = DMS.model_copy(update={"timestamp_zone": "Europe/Berlin"})
+    found = figures(tmp_path, CHANGES, dms=berlin)
+    assert found is not None
+    assert EXPECTED.min_commit_ts is not None
+    assert found.min_commit_ts == EXPECTED.min_commit_ts - timedelta(hours=1)
+    without = {name: values for name, values in CHANGES.items() if name != "change_seq"}
+    generated = figures(tmp_path, without, dms=berlin)
+    assert generated is not None
+    assert generated.min_sequence == f"2026030111000050{'0' * 19}"
+    for time in ("2026-03-29 02:30:00", "2026-10-25 02:30:00"):
+        skipped = CHANGES | {"commit_ts": [*CHANGES["commit_ts"][:2], time]}
+        assert figures(tmp_path, skipped) is not None
+        assert figures(tmp_path, skipped, dms=berlin) is None
 
 
 def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
@@ -180,7 +197,9 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
     types = dict.fromkeys(names, "string")
     for path in ("file.parquet", "gone.parquet"):
         file = Written(path, 16, FileKind.CDC)
-        assert checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS) is None
+        assert (
+            checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS, LocalClock()) is None
+        )
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,12 @@ EVERY_TYPE = {
     "on": ("date", pa.date32()),
     "wall": ("timestamp", pa.timestamp("us")),
     "at": ("timestamptz", pa.timestamp("us", "UTC")),
+    "uid": ("uuid not null", pa.string()),
+    "doc": ("json", pa.string()),
+    "clock": ("time", pa.string()),
+    "raw": ("binary", pa.binary()),
 }
-KEY = ["id", "part.no"]
+KEY = ["id", "part.no", "uid"]
 
 
 @contextmanager
@@ -79,11 +83,19 @@ def image(number: int, version: int, **more: Any) -> dict[str, Any]:
         "on": date(1, 1, 1) + timedelta(days=version),
         "wall": at.replace(tzinfo=None),
         "at": at,
+        "uid": uid(number),
+        "doc": ['{"a": [1, "ä"]}', " null ", None][version % 3],
+        "clock": ["23:59:59.500000", "00:00:00", None][version % 3],
+        "raw": [b"\x00\xff", b"", None][version % 3],
     } | more
 
 
 def key_of(number: int) -> dict[str, Any]:
-    return {"id": number, "part.no": f'p "{number}",\n'}
+    return {"id": number, "part.no": f'p "{number}",\n', "uid": uid(number)}
+
+
+def uid(number: int) -> str:
+    return f"{number:08x}-abcd-0000-0000-00000000000f"
 
 
 def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
