@@ -276,8 +276,8 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _in_silver(values: pa.ChunkedArray, declared: str) -> pa.ChunkedArray:
-    """A key's values. Whole numbers stay as they are, whatever their size."""
-    return values if pa.types.is_integer(values.type) else values.cast(image_type(declared))
+    """A key's values. Whole numbers stay as they are, whatever their size, but Spark knows none without a sign."""
+    return values if pa.types.is_signed_integer(values.type) else values.cast(image_type(declared))
 
 
 def _instants(times: pa.Array, clock: LocalClock) -> pa.Array:

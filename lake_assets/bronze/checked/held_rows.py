@@ -43,6 +43,9 @@ MOST_BYTES = 64 << 20
 """Limit of the bytes of all files together, as stored."""
 MOST_HELD = 256 << 20
 """Limit of the bytes of all rows, in memory."""
+TIMES_OF_DAY = ("time32[ms]", "time64[us]", "time64[ns]")
+_DAY = 86_400_000_000
+"""Microseconds."""
 _BYTES_AT_ONCE = 8 << 20
 """Bytes of rows that are checked together, from however many files: for a small file, Arrow's calls take longer than
 its rows."""
@@ -165,35 +168,49 @@ def _parquet(
 ) -> _LayoutReader:
     layout, types, then = parquet_layout(name, file, table, dms)
     clock = table.clock(then)
-    texts = _texts_of_others(layout, types, table, then)
+    others = _of_other_types(layout, types, table, then)
     declared = {column.name: column.type for column in table.columns}
-    if not all(name in texts or has_same_values(types.get(name), declared[name]) for name in declared):
+    if not all(name in others or has_same_values(types.get(name), declared[name]) for name in declared):
         raise Unusable
-    columns = DmsColumns(layout, types | texts, file.kind, then, clock)
+    columns = DmsColumns(layout, types | others, file.kind, then, clock)
     own = [layout.in_file[name] for name in declared]
     names = [*own, *(columns.of_key(table.key_types) or ())]
 
     def typed(rows: pa.Table) -> pa.Table:
-        for name, kind in texts.items():
+        for name, kind in others.items():
             place = rows.schema.get_field_index(layout.in_file[name])
             if place >= 0:
-                values = all_values(rows.column(place), kind, clock)
-                rows = rows.set_column(place, layout.in_file[name], values)
+                texts = _as_texts(rows.column(place))
+                rows = rows.set_column(place, layout.in_file[name], all_values(texts, kind, clock))
         return rows
 
     return _LayoutReader(columns, layout, lambda file: valid_rows(store, file, columns, names), typed)
 
 
-def _texts_of_others(
+def _of_other_types(
     layout: Layout, types: Mapping[str, str], table: TableConfig, dms: DmsSettings
 ) -> dict[str, str]:
-    """The declared types of columns and before images that the file has as texts, and silver as another type."""
+    """The declared types of columns and before images that the file has as texts, and silver as another type; and of
+    times of day."""
     known = {column.name: column.type for column in table.columns} | before_image_types(table, dms)
-    return {
-        name: declared
-        for name, declared in known.items()
-        if name in layout.in_file and types.get(name) == "string" and declared != "string"
-    }
+
+    def is_other(name: str, declared: str) -> bool:
+        is_text = types.get(name) == "string" and declared != "string"
+        return is_text or (declared == "time" and types.get(name) in TIMES_OF_DAY)
+
+    return {name: kind for name, kind in known.items() if name in layout.in_file and is_other(name, kind)}
+
+
+def _as_texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as they are; times of day as texts. Raises Unusable for a duration of a day or longer, and ArrowInvalid for
+    nanoseconds."""
+    if pa.types.is_string(values.type):
+        return values
+    micros = values.cast(pa.time64("us"))
+    ends = pc.min_max(micros.cast(pa.int64()))
+    if micros.null_count < len(micros) and not 0 <= ends["min"].as_py() <= ends["max"].as_py() < _DAY:
+        raise Unusable
+    return micros.cast(pa.string())
 
 
 def _whole(file: LoggedFile, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -19,8 +19,9 @@ _TYPES = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }
 _OTHERS = {
-    "int": ("int8", "int16"),
-    "long": ("int8", "int16", "int32"),
+    "int": ("int8", "int16", "uint8", "uint16"),
+    "long": ("int8", "int16", "int32", "uint8", "uint16", "uint32"),
+    "decimal(20, 0)": ("uint64",),
     # DMS marks every Parquet timestamp as UTC, whatever the source's column is.
     "timestamp": ("timestamp[ms]", "timestamp[ms, tz=UTC]", "timestamp[us, tz=UTC]"),
     "timestamptz": ("timestamp[ms, tz=UTC]",),

@@ -6,6 +6,8 @@ Here: which files are read together, and what each has. Not here: batches that a
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,58 @@ def test_one_bad_value_leaves_all_files_to_spark(tmp_path: Path) -> None:
     )
     assert held(folder, folder.files[:-1]) is not None
     assert held(folder, folder.files) is None
+
+
+UUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "expected"),
+    [
+        (
+            "time",
+            pa.array([time(0, 0), time(23, 59, 59, 500_000)], pa.time64("us")),
+            ["00:00:00", "23:59:59.500000"],
+        ),
+        ("time", pa.array([time(12, 0), None], pa.time32("ms")), ["12:00:00", None]),
+        ("time", pa.array([time(12, 0, 0, 1), None], pa.time64("ns")), ["12:00:00.000001", None]),
+        ("time", pa.array([1], pa.time64("ns")), None),
+        ("time", pa.array([86_400_000_000], pa.time64("us")), None),
+        ("time", pa.array([-1], pa.time64("us")), None),
+        ("time", pa.array([None], pa.time64("us")), [None]),
+        ("uuid", pa.array([UUID.upper(), None]), [UUID, None]),
+        ("uuid", pa.array([UUID[1:]]), None),
+        ("json", pa.array(['{"a": 1}', None]), ['{"a": 1}', None]),
+        ("json", pa.array(["{"]), None),
+        ("decimal(6, 2)", pa.array(["1.5", "25e-1"]), [Decimal("1.50"), Decimal("2.50")]),
+        ("long", pa.array([2**32 - 1], pa.uint32()), [2**32 - 1]),
+        ("decimal(20, 0)", pa.array([2**64 - 1], pa.uint64()), [Decimal(2**64 - 1)]),
+        ("binary", pa.array([b"\xff", b""]), [b"\xff", b""]),
+        ("int", pa.array([1], pa.int64()), None),
+    ],
+    ids=str,
+)
+def test_columns_of_other_types_in_parquet(
+    tmp_path: Path, declared: str, values: pa.Array, expected: list[Any] | None
+) -> None:
+    """As silver has them; None where Spark has to say what is wrong, or to convert them."""
+    folder = Folder(
+        tmp_path, {"id": "long not null", "v": declared}, ["id"], data_format="parquet", **SETTINGS
+    )
+    number = len(values)
+    rows = {
+        "Op": pa.repeat("I", number),
+        "ts": pa.repeat("2026-03-01 12:00:00", number),
+        "seq": [f"2026030112{place:02}{'0' * 22}7" for place in range(number)],
+        "id": pa.array(range(number), pa.uint32()),
+        "v": values,
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(rows), sink)
+    folder.put("public/items/20260301-120030000.parquet", sink.getvalue().to_pybytes())
+    found = held(folder, folder.files)
+    assert (found is None) == (expected is None)
+    if found is not None:
+        ((images,), (changes,)) = (each.values() for each in found[:2])
+        assert images == [{"id": place, "v": value} for place, value in enumerate(expected or ())]
+        assert [row["_key_0"] for row in changes] == [*range(number)]
