@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.checked.checked_files import are_tiny, checked_files
+from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.held_rows import held_files
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -183,12 +183,10 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
         assert found is not None, "no value needs a conversion"
         assert sum(one.images.num_rows for one in found) == rows
 
-    # Many tiny files are left to Spark.
-    here: list[Callable[[], DataFrame | None]] = [] if are_tiny(logged) else [large, held]
-    for reader in (ours, *([large] if here else [])):
+    for reader in (ours, large):
         assert reader().count() == rows
         assert reader().filter("_bad is not null").count() == 0
-    base, own, *more = compared(repeat, plain, ours, *here)
+    base, own, *more = compared(repeat, plain, ours, large, held)
     staging.clear()
     megabytes = sum((folder / file.key).stat().st_size for file in logged) / 1e6
     cells = [

@@ -24,9 +24,6 @@ from lake_assets.storage.spark_paths import spark_address
 
 AT_ONCE = 4
 """Parquet files that are checked at the same time: for small files in a bucket, requests take most of the time."""
-MANY, TINY = 64, 4096
-"""If at least MANY CSV files have fewer than TINY bytes on average, `strict_rows.py` reads a file sooner than Arrow
-begins it."""
 
 
 def checked_files(
@@ -82,11 +79,6 @@ def checked_files(
     return found, staged
 
 
-def are_tiny(files: Sequence[LoggedFile]) -> bool:
-    """Whether reading the files record by record is faster than beginning each with Arrow."""
-    return len(files) >= MANY and sum(file.size for file in files) < len(files) * TINY
-
-
 def text_layout(name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings) -> Layout | None:
     """The layout of a CSV file that Arrow can decode; None for any other file. Raises as `checked_files`."""
     if layouts_by_row(file, table, dms) is not None:
@@ -101,8 +93,6 @@ def _decodable(
     name: str, files: Sequence[LoggedFile], table: TableConfig, dms: DmsSettings
 ) -> dict[tuple[FileKind, Layout], list[LoggedFile]] | None:
     """Text files by kind and layout; None if Spark has to read one of them. Raises as `checked_files`."""
-    if are_tiny(files):
-        return None
     groups: dict[tuple[FileKind, Layout], list[LoggedFile]] = defaultdict(list)
     if table.mask:
         return None  # other files must not have what silver must not show

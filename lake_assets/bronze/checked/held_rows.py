@@ -14,7 +14,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.checked_files import AT_ONCE, are_tiny, text_layout
+from lake_assets.bronze.checked.checked_files import AT_ONCE, text_layout
 from lake_assets.bronze.checked.csv_columns import (
     all_values,
     before_image_types,
@@ -84,8 +84,6 @@ def held_files(
 ) -> list[HeldFiles] | None:
     """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: puts their operation, time and
     sequence first, as in a change log."""
-    if are_tiny(files):
-        return None
     sizes: list[int] = []
 
     def refuse_many_bytes(images: pa.Table) -> None:
