@@ -21,6 +21,8 @@ from lake_assets.config.secrets import hidden_in, keep_webhook_hidden
 from lake_assets.errors import LakeError
 from lake_assets.storage.secret_values import Secrets
 
+TIMEOUT = timedelta(seconds=5)
+"""How long one attempt may take to connect, and then to answer."""
 RETRIES = Retry(
     total=2,
     backoff_factor=0.2,
@@ -55,7 +57,7 @@ class Webhook:
         assert config.alarms.webhook is not None
         self._config, self._secrets = config, secrets
         self._written = config.alarms.webhook.get_secret_value()
-        seconds = config.alarms.timeout.total_seconds()
+        seconds = TIMEOUT.total_seconds()
         self._pool = urllib3.PoolManager(timeout=Timeout(connect=seconds, read=seconds), retries=RETRIES)
         self._logs = [logging.getLogger(f"urllib3.{name}") for name in ("connectionpool", "util.retry")]
 
@@ -73,7 +75,7 @@ class Webhook:
     def longest(self) -> timedelta:
         """How long a call of `post` may take."""
         attempts = 1 + int(RETRIES.total or 0)
-        return attempts * 2 * self._config.alarms.timeout + PAUSES
+        return attempts * 2 * TIMEOUT + PAUSES
 
     def post(self, alarm: Alarm) -> None:
         """Returns if the webhook has accepted the alarm. Raises Refused or Unreachable."""

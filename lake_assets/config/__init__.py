@@ -6,7 +6,7 @@ setting.
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.aws.access import AwsAccess, SecretsConfig
-from lake_assets.config.aws.listing import ListingConfig, NotificationsConfig
+from lake_assets.config.aws.listing import NotificationsConfig
 from lake_assets.config.aws.streams import KafkaConfig, KinesisConfig, StreamConfig
 from lake_assets.config.base import (
     UNDECIDED,

@@ -81,10 +81,6 @@ class Reconcile(Model):
     share: float | None = Field(default=0.03, gt=0)
     """How much time comparing may take within `every`, as a share of the time that applying takes; null: no limit. If
     one reading of the files takes more, `every` is kept all the same, and the check warns."""
-    slices: int = Field(default=7, ge=1, le=1000)
-    """The most slices into which a cycle divides the keys; a slice is compared when it is due. Each comparison reads
-    all files of the table once. So a cycle has only as many slices as `share` allows, and slices that are due together
-    are compared in one reading."""
 
 
 class QuarantineGrowth(Model):
@@ -98,8 +94,6 @@ class QuarantineGrowth(Model):
 class ChecksConfig(Model):
     schedule: Cron | None = "0 3 * * *"
     """When the checks that read rows are evaluated, as cron in UTC; null: only when you execute them."""
-    history: int = Field(default=14, ge=3)
-    """The number of earlier values that a check with `drift` compares with."""
     source_patience: Duration = timedelta(minutes=2)
     """How long a difference from the source database must last to count. It must exceed the time that a change takes
     from the source to silver."""

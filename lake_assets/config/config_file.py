@@ -12,9 +12,11 @@ and their rules (the other modules of `config/`). No other module reads the file
 - No message or exception contains a value that pydantic refused: it may be a password.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -23,11 +25,13 @@ from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
 from lake_assets.config.base import UNDECIDED, Keys
+from lake_assets.config.reading.former import without_former
 from lake_assets.config.reading.included import Included
 from lake_assets.config.reading.nodes import composed
 from lake_assets.config.reading.undecided import once_for_each_decision
 from lake_assets.config.reading.values import Reading
 
+logger = logging.getLogger(__name__)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: C:\ is a drive
 
 _EXPECTED = {
@@ -73,7 +77,8 @@ def lake_path(path: Path | None = None, *, environ: Mapping[str, str] | None = N
 
 
 def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LakeConfig:
-    """Reads a lake.yaml, by default that of `lake_path()`; `environ` replaces os.environ.
+    """Reads a lake.yaml, by default that of `lake_path()`; `environ` replaces os.environ. Former settings give a
+    warning.
 
     Raises ConfigError with every mistake of the file. Rules over several keys of a table or source are checked only
     once each of these keys is valid.
@@ -81,6 +86,8 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     environ = os.environ if environ is None else environ
     file = lake_path(path, environ=environ)
     reading, content, included = _read(file, environ)
+    for keys, what in without_former(content):
+        _warn(f"{file}: {_key_text(keys)} {what}.")
     # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
     resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
     lake, refused = _validate(content)
@@ -91,6 +98,12 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     if lake is None or mistakes:
         raise ConfigError(file, [*mistakes, *refused], included)
     return lake
+
+
+@cache
+def _warn(text: str) -> None:
+    """Logs it, once in a process: some read their lake.yaml again and again."""
+    logger.warning("%s", text)
 
 
 def included_tables(path: Path) -> Included:

@@ -11,11 +11,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from lake_assets.config.aws.listing import (
-    ListingConfig,
-    Location,
-    NotificationsConfig,
-)
+from lake_assets.config.aws.listing import Location, NotificationsConfig
 from lake_assets.config.aws.streams import StreamConfig
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, Switched, did_you_mean, refuse
 from lake_assets.config.dms import LANDED, DmsSettings, DmsTask, S3Config
@@ -82,7 +78,6 @@ class SourceConfig(Model):
     ignore_case: bool = False
     """Whether a folder belongs to a table if their names differ only by case."""
     s3: S3Config = S3Config()
-    listing: ListingConfig = ListingConfig()
     notifications: NotificationsConfig | None = None
     dms_task: DmsTask | None = None
     """The task that writes to the location; if several do, set it for each table."""

@@ -36,7 +36,7 @@ class Aws:
     def __init__(self, secrets: SecretsConfig | None = None) -> None:
         config = secrets or SecretsConfig()
         self._config = config
-        self.secrets = Secrets(self.secrets_manager, config.ttl.total_seconds())
+        self.secrets = Secrets(self.secrets_manager)
         self._own: dict[str, Callable[[], Any]] = {}
         self._lock = RLock()
         self._made: dict[str, tuple[Keys, Any]] = {}

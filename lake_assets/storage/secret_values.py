@@ -16,6 +16,9 @@ from lake_assets.config.secrets import keep_hidden
 from lake_assets.errors import LakeError
 from lake_assets.storage.aws_faults import aws_errors, explained
 
+KEPT = 300.0
+"""For how many seconds a value is used before it is read again. A value that a database refuses is read again at
+once."""
 _ADVICE = {
     "ResourceNotFoundException": "correct its name, or secrets.region",
     "AccessDeniedException": "grant secretsmanager:GetSecretValue on it, and kms:Decrypt on its key",
@@ -37,13 +40,10 @@ class SecretUnavailable(LakeError):
 
 
 class Secrets:
-    """Reads secrets, and keeps each for `ttl` seconds. Threads may share it."""
+    """Reads secrets, and keeps each for KEPT seconds. Threads may share it."""
 
-    def __init__(
-        self, client: Callable[[], Any], ttl: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Callable[[], Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._ttl = ttl
         self._clock = clock
         self._lock = Lock()
         self._kept: dict[str, tuple[float, str]] = {}
@@ -80,7 +80,7 @@ class Secrets:
 
     def _text(self, name: str) -> str:
         at, known = self._kept.get(name, (float("-inf"), None))
-        if known is not None and self._clock() - at < self._ttl:
+        if known is not None and self._clock() - at < KEPT:
             return known
         try:
             found = self._client().get_secret_value(SecretId=name).get("SecretString")

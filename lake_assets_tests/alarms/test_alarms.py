@@ -53,7 +53,10 @@ def test_once_per_rack_and_spell(tmp_path: Path, webhook: Webhook) -> None:
 
 
 @pytest.mark.parametrize("fault", ["gone", "broken", "silent"])
-def test_a_dead_webhook_is_reported_and_tried_again(tmp_path: Path, webhook: Webhook, fault: str) -> None:
+def test_a_dead_webhook_is_reported_and_tried_again(
+    tmp_path: Path, webhook: Webhook, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.alarms.webhook.TIMEOUT", timedelta(seconds=1))
     address = webhook.address
     if fault == "gone":
         address = f"http://127.0.0.1:{free_port()}/hooks/{TOKEN}"

@@ -39,7 +39,6 @@ def lake_yaml(bikes: BikeLake, webhook: str) -> Path:
         "gold": config.gold.model_dump(mode="json", exclude_unset=True),
         "alarms": {
             "webhook": webhook,
-            "timeout": "1s",
             "marts": {
                 "racks_empty_now": {
                     "key": ["station_id"],

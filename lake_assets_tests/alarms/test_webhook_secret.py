@@ -29,9 +29,9 @@ def webhook() -> Iterator[Webhook]:
         yield found
 
 
-def secret_lake(folder: Path, s3: S3Config, webhook: str, ttl: str = "5m") -> Lake:
+def secret_lake(folder: Path, s3: S3Config, webhook: str) -> Lake:
     """A lake with this reference, and one rack that is close to its limit."""
-    given = raw(folder, webhook) | {"secrets": {"endpoint": s3.endpoint, **ACCESS, "ttl": ttl}}
+    given = raw(folder, webhook) | {"secrets": {"endpoint": s3.endpoint, **ACCESS}}
     lake = open_lake(LakeConfig.model_validate(given))
     write(lake, rack(1))
     return lake

@@ -60,10 +60,9 @@ def test_batches_that_take_longer_make_longer_rounds() -> None:
 
 
 def test_looks_cost_a_request_a_thousand_files_until_there_are_many() -> None:
-    knobs = Knobs(whole_below=5000, tails=200, pages=10)
-    scans = [lists_a_scan(replace(WORK, files=files), knobs) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
+    scans = [lists_a_scan(replace(WORK, files=files)) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
     assert scans == [1, 1, 2, 5, 20, 20]
-    assert lists_a_scan(Workload(1000, 5, 1, files=10**6), knobs) == 210
+    assert lists_a_scan(Workload(1000, 5, 1, files=10**6)) == 210
     told = estimate(replace(WORK, files=0), Knobs(continuous=False, interval=0.5))
     assert told.lists_a_day == 2 * DAY
     puts = PUT_DOLLARS * (told.lists_a_day + told.puts_a_day)

@@ -19,7 +19,7 @@ def test_a_password_that_is_rotated(postgresql: str, s3: S3Config, tmp_path: Pat
     login = Login(postgresql, "first-pass/word")
     secret = Secret(s3, {"password": "first-pass/word"})
     config = catalog_config(tmp_path, f"jdbc:{login.address(f'${{secret:{secret.name}:password}}')}")
-    secrets = Aws(secrets_config(s3, ttl="1h")).secrets
+    secrets = Aws(secrets_config(s3)).secrets
     catalog = open_catalog(config, secrets)
     ensure_namespace(catalog, "before")
     login.rotate("second")

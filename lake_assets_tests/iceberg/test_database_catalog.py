@@ -39,11 +39,12 @@ def catalog_at(address: str, folder: Path) -> dict[str, str]:
 
 @pytest.mark.spark
 def test_a_password_that_is_rotated_between_two_batches(
-    spark: SparkSession, postgresql: str, s3: S3Config, tmp_path: Path
+    spark: SparkSession, postgresql: str, s3: S3Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lake_assets.storage.secret_values.KEPT", 1.0)
     login, secret = Login(postgresql, PASSWORD), Secret(s3, {"password": PASSWORD})
     catalog = catalog_at(login.port_address(f"${{secret:{secret.name}:password}}"), tmp_path)
-    sections = {"catalog": catalog, "secrets": secrets_config(s3, ttl="1s")}
+    sections = {"catalog": catalog, "secrets": secrets_config(s3)}
     bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections=sections), Clock()
     bench.put(loaded({1: "a", 2: "b", 3: "c"}))
     bench.apply()

@@ -100,11 +100,14 @@ def _failing(sessions: SparkSessions) -> SparkSession:
 
 @pytest.mark.skipif(bool(SPARK), reason="on Spark Connect, the catalog's settings are those of the server")
 @pytest.mark.usefixtures("spark")
-def test_a_secret_that_is_rotated_is_in_the_sessions_of_then(tmp_path: Path, s3: S3Config) -> None:
+def test_a_secret_that_is_rotated_is_in_the_sessions_of_then(
+    tmp_path: Path, s3: S3Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.storage.secret_values.KEPT", 0.0)
     secret = Secret(s3, {"token": "first-token"})
     lake = lake_config(
         tmp_path,
-        secrets=secrets_config(s3, ttl="0s"),
+        secrets=secrets_config(s3),
         spark={"conf": {"spark.sql.catalog.lake.lake-token": f"${{secret:{secret.name}:token}}"}},
     )
     sessions = SparkSessions(lake, aws=Aws(lake.secrets))

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile
@@ -25,6 +25,19 @@ from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 PAGE = 1000
 """Objects that S3 lists in one request."""
+WHOLE_BELOW = 5000
+"""Up to this many files, every scan lists them all."""
+TAILS = 200
+"""The number of tables whose newest files one scan lists: those with recent files, and others in rotation. With a
+consistent cut, each scan lists the newest files of all tables."""
+PAGES = 10
+"""Further requests of one scan. Over several scans they make a full listing, which finds late files and files that are
+gone."""
+THREADS = 16
+"""Parallel requests."""
+OVERLAP = timedelta(minutes=15)
+"""How far before its newest file a scan lists a table's files, by the times in their names; older names wait for the
+full listing."""
 RECENT_SECONDS = 600.0
 """Seconds for which every scan lists a table that had a new file."""
 UNSORTED_SEQUENCES = ("mmyyyydd", "ddmmyyyy")
@@ -61,7 +74,6 @@ class Listing:
         self, source: SourceConfig, store: ObjectStore, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._source = source
-        self._settings = source.listing
         self._store = store
         self._clock = clock
         self._head = 0
@@ -79,12 +91,12 @@ class Listing:
         listed. Raises StoreError."""
         first = self._head == 0
         self._read_log(log.files(source_name, after=self._head))
-        if first or self._known <= self._settings.whole_below:
+        if first or self._known <= WHOLE_BELOW:
             whole = tuple(self._store.list())
             return Listed(whole, frozenset(obj.key for obj in whole))
         prefixes = self._chosen(hints)
         try:
-            with ThreadPoolExecutor(self._settings.threads, thread_name_prefix="list") as pool:
+            with ThreadPoolExecutor(THREADS, thread_name_prefix="list") as pool:
                 further = pool.submit(self._continue_pass)
                 tails = pool.map(self._tail, prefixes)
                 named = pool.map(lambda key: list(self._store.list(key)), self._below_tails(hints))
@@ -103,7 +115,6 @@ class Listing:
     def _read_log(self, records: Iterable[LoggedFile]) -> None:
         """Reads the records logged since the last scan."""
         now, at_first = self._clock(), self._head == 0
-        overlap = self._settings.overlap
         for record in records:
             self._head = record.offset
             if record.kind is FileKind.VANISHED:
@@ -116,14 +127,14 @@ class Listing:
                 continue
             tail.recent.append((record.flush_time, record.key))
             tail.newest = max(tail.newest, record.flush_time)
-            while tail.recent and tail.recent[0][0] < tail.newest - overlap:
+            while tail.recent and tail.recent[0][0] < tail.newest - OVERLAP:
                 tail.start_after = max(tail.start_after, tail.recent.popleft()[1])
 
     def _chosen(self, hints: Collection[str]) -> list[str]:
         if self._source.consistent_cut is not None:
             # A consistent cut needs all tables, so each scan lists each of them.
             return list(self._tails)
-        now, most = self._clock(), self._settings.tails
+        now, most = self._clock(), TAILS
         hinted = {prefix for key in hints if (prefix := _folder(key)) is not None}
         active = sorted(
             (prefix for prefix, tail in self._tails.items() if now - tail.active < RECENT_SECONDS),
@@ -160,9 +171,9 @@ class Listing:
         """The next pages of the full pass; with all its keys, once it is complete."""
         if self._pass is None:
             self._pass, self._passed = iter(self._store.list()), set()
-        objects = list(itertools.islice(self._pass, PAGE * self._settings.pages))
+        objects = list(itertools.islice(self._pass, PAGE * PAGES))
         self._passed.update(obj.key for obj in objects)
-        if len(objects) == PAGE * self._settings.pages:
+        if len(objects) == PAGE * PAGES:
             return objects, None
         self._pass = None
         return objects, frozenset(self._passed)

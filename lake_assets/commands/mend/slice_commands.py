@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lake_assets.config import Reconcile
+from lake_assets.silver.reconcile.apply_cost import SLICES
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
 from lake_assets.words import many, printable
 
@@ -74,11 +74,11 @@ def _cycle(lake: "Lake", target: "Target", named: str) -> Cycle:
     slice and the former cycle is over."""
     from lake_assets.silver.reconcile.compare_slices import begun_cycle, current_cycle, known_cycle
 
-    settings, now = lake.config.checks.reconcile or Reconcile(), datetime.now(UTC)
+    now = datetime.now(UTC)
     known = known_cycle(lake.runtime, target)
     if known is None or named == "all":
-        return begun_cycle(lake.runtime, target, settings.slices, known, now)
-    return current_cycle(lake.runtime, target, settings.slices, None, now) if named == "next" else known
+        return begun_cycle(lake.runtime, target, SLICES, known, now)
+    return current_cycle(lake.runtime, target, SLICES, None, now) if named == "next" else known
 
 
 def _names(target: "Target", cycle: Cycle, slices: Sequence[int]) -> str:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.bronze.scan.object_listing import PAGE, PAGES, TAILS, WHOLE_BELOW
+from lake_assets.config import LakeConfig
 
 DAY = 86_400.0
 ROUND_SECONDS = 0.4
@@ -27,7 +28,6 @@ PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 18, 5
 """Requests of a table's turn. PUT includes POST and LIST, and GET includes HEAD: they cost the same."""
 PUTS_A_LOG, GETS_A_LOG = 5, 1
 """Additional requests of a scan that finds files."""
-LIST_PAGE = 1000
 PUT_DOLLARS, GET_DOLLARS = 0.005 / 1000, 0.0004 / 1000
 """The price of a request to S3 Standard in us-east-1."""
 
@@ -61,9 +61,6 @@ class Knobs:
     interval: float = 0
     """Pause between two rounds of the continuous run, or two evaluations of the sensor."""
     cores: int = 2
-    whole_below: int = 5000
-    tails: int = 200
-    pages: int = 10
     keep_commits: int = 1000
 
 
@@ -100,7 +97,7 @@ def estimate(work: Workload, knobs: Knobs) -> Estimate:
     a_round = _round(work, knobs, every)
     batches = min(files, work.busy * DAY / max(a_round, every))
     scans = DAY / (max(a_round, IDLE_ROUND_SECONDS + knobs.interval) if knobs.continuous else knobs.interval)
-    lists = scans * lists_a_scan(work, knobs)
+    lists = scans * lists_a_scan(work)
     logs = min(scans, DAY / every, files)
     puts = batches * PUTS_A_BATCH + logs * PUTS_A_LOG
     gets = batches * GETS_A_BATCH + files * GETS_A_FILE + logs * GETS_A_LOG
@@ -122,11 +119,11 @@ def estimate(work: Workload, knobs: Knobs) -> Estimate:
     )
 
 
-def lists_a_scan(work: Workload, knobs: Knobs) -> int:
+def lists_a_scan(work: Workload) -> int:
     """LIST requests of one scan."""
-    if work.files <= knobs.whole_below:
-        return max(1, -(-work.files // LIST_PAGE))
-    return min(work.tables, knobs.tails) + knobs.pages
+    if work.files <= WHOLE_BELOW:
+        return max(1, -(-work.files // PAGE))
+    return min(work.tables, TAILS) + PAGES
 
 
 def alternatives(knobs: Knobs) -> Iterator[Knobs]:
@@ -145,18 +142,15 @@ def alternatives(knobs: Knobs) -> Iterator[Knobs]:
     yield replace(knobs, cores=knobs.cores * 2)
 
 
-def knobs_of(lake: LakeConfig, source: SourceConfig, batch_interval: float, min_file_kb: float) -> Knobs:
+def knobs_of(lake: LakeConfig, batch_interval: float, min_file_kb: float) -> Knobs:
     """The settings of lake.yaml and these two of DMS."""
-    continuous, listing = lake.automation.continuous, source.listing
+    continuous = lake.automation.continuous
     interval = lake.automation.poll_interval if continuous is None else continuous.interval
     return Knobs(
         batch_interval=batch_interval,
         min_file_kb=min_file_kb,
         continuous=continuous is not None,
         interval=interval.total_seconds(),
-        whole_below=listing.whole_below,
-        tails=listing.tails,
-        pages=listing.pages,
         keep_commits=lake.maintenance.max_snapshots if continuous is None else continuous.keep_commits,
     )
 

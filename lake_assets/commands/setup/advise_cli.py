@@ -67,7 +67,7 @@ def advise(
         batches[0] if batches else TABLE_CORE_SECONDS,
     )
     interval = batch_interval or (rates.file_every if rates else 60.0)
-    knobs = replace(knobs_of(lake.config, config, interval, min_file_kb), cores=cores)
+    knobs = replace(knobs_of(lake.config, interval, min_file_kb), cores=cores)
     out = results()
     out.print(_estimates(name, work, knobs))
     if rates is not None:

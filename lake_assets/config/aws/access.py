@@ -4,12 +4,11 @@ Not here: the clients (`storage/aws_client.py`), or the settings of one service 
 `config/aws/listing.py`).
 """
 
-from datetime import timedelta
 from typing import Annotated, Self
 
 from pydantic import SecretStr, model_validator
 
-from lake_assets.config.base import Duration, Model, matching
+from lake_assets.config.base import Model, matching
 
 RoleArn = Annotated[
     str, matching(r"arn:aws[a-z-]*:iam::\d{12}:role/.+", "is no role: write arn:aws:iam::ACCOUNT:role/NAME")
@@ -47,6 +46,3 @@ class AwsAccess(Model):
 
 class SecretsConfig(AwsAccess):
     """AWS Secrets Manager, for values such as `${secret:NAME:key}`."""
-
-    ttl: Duration = timedelta(minutes=5)
-    """How long a value is used before it is read again. A value that a database refuses is read again at once."""

@@ -3,14 +3,13 @@
 Not here: finding and sending them (`alarms/`).
 """
 
-from datetime import timedelta
 from string import Formatter
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
 from lake_assets.config.aws.secret_references import has_reference
-from lake_assets.config.base import Duration, Model
+from lake_assets.config.base import Model
 
 
 class MartAlarm(Model):
@@ -46,8 +45,6 @@ class AlarmsConfig(Model):
     webhook: SecretStr | None = None
     """The address to which alarms are sent by POST, such as `${ALARM_WEBHOOK:-}` or `${secret:NAME:key}`. Without it,
     none are sent. It may contain a token, so it is never logged."""
-    timeout: Duration = timedelta(seconds=5)
-    """How long one attempt may take to connect, and then to answer."""
     marts: dict[str, MartAlarm] = Field(default_factory=dict)
     """By mart, the alarm of its rows."""
 

@@ -20,6 +20,8 @@ from lake_assets.runtime import LakeRuntime
 ON_SCHEDULE = "lake/on_schedule"
 """Metadata of a check that the sensors' runs of its asset leave out: it reads rows, and would delay them, or it has a
 schedule of its own."""
+HISTORY = 14
+"""The number of earlier values that a check with `drift` compares with."""
 CHUNK = 100
 """The most checks of one step."""
 
@@ -125,10 +127,8 @@ def _spec(check: DataCheck) -> dg.AssetCheckSpec:
 
 def _outcome(runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataCheck) -> Outcome:
     compares = check.settings.drift is not None
-    depth = runtime.lake.checks.history
-    return check.evaluate(
-        runtime, earlier_values(instance, check_key(check), VALUE, depth) if compares else ()
-    )
+    earlier = earlier_values(instance, check_key(check), VALUE, HISTORY) if compares else ()
+    return check.evaluate(runtime, earlier)
 
 
 def _severity(check: DataCheck, outcome: Outcome) -> dg.AssetCheckSeverity:

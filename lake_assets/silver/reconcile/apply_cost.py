@@ -18,6 +18,10 @@ from lake_assets.silver.table.position import BATCH, REPAIR
 from lake_assets.words import many
 
 SECONDS, STRATEGY = f"{BATCH}seconds", f"{BATCH}strategy"
+SLICES = 7
+"""The most slices into which a cycle divides the keys; a slice is compared when it is due. Each comparison reads all
+files of the table once. So a cycle has only as many slices as `share` allows, and slices that are due together are
+compared in one reading."""
 SMALL = 60.0
 """A reading of at most so many seconds gives no warning: if a small table gets no batches, applying takes no time, and
 the reading exceeds any share of it."""
@@ -57,8 +61,8 @@ class Budget:
         readings limit the number."""
         reading = former.reading if former is not None else None
         if reading is None or self.seconds is None:
-            return self.settings.slices
-        return max(1, min(self.settings.slices, int(self.seconds / reading)))
+            return SLICES
+        return max(1, min(SLICES, int(self.seconds / reading)))
 
     def chosen(self, cycle: Cycle, due: range) -> Iterable[int]:
         """The slices to compare in one reading: those that are due, or all that are left if a reading of each would

@@ -8,13 +8,14 @@ made, and what they find. Not here: real stores (`test_object_store.py`), what b
 import bisect
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan import object_listing
 from lake_assets.bronze.scan.object_listing import PAGE, Listing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.object_store import StoredObject, StoreError
@@ -93,13 +94,10 @@ def cdc(table: int, minute: float, folder: str = "") -> str:
 class World:
     """A bucket, its log, and somebody who looks."""
 
-    def __init__(
-        self, tables: int, files: int, seconds: float = 0.0, dms: Any = None, **listing: Any
-    ) -> None:
+    def __init__(self, tables: int, files: int, seconds: float = 0.0, dms: Any = None) -> None:
         config = {
             "location": "s3://nowhere",
             "tables": {f"public.t{number:04d}": TABLE for number in range(tables)},
-            "listing": listing,
             "dms": {"timestamp_column_name": "ts"} | (dms or {}),
         }
         self.bucket, self.log, self.now = Bucket(), Log(), 0.0
@@ -114,8 +112,7 @@ class World:
     @property
     def looks_to_see_all(self) -> int:
         """After so many looks at most, a file is found wherever it is."""
-        settings = self.listing._settings
-        return -(-len(self.log.records) // (PAGE * settings.pages)) + 1
+        return -(-len(self.log.records) // (PAGE * object_listing.PAGES)) + 1
 
     def look(self, *hints: str) -> tuple[set[str], int, bool]:
         """New keys, which then enter the log; requests; whether a pass was completed."""
@@ -147,6 +144,21 @@ def test_a_thousand_tables() -> None:
     assert max(seen.values()) <= 5, "the tails of 1,000 tables in turns of 200"
 
 
+Turns = Callable[[int], None]
+
+
+@pytest.fixture
+def by_turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """Has each scan list the tails of so many tables, and one page of the pass, however few files there are."""
+
+    def by_turns(tails: int) -> None:
+        monkeypatch.setattr(object_listing, "WHOLE_BELOW", 1)
+        monkeypatch.setattr(object_listing, "TAILS", tails)
+        monkeypatch.setattr(object_listing, "PAGES", 1)
+
+    return by_turns
+
+
 def test_small_locations_are_listed_whole() -> None:
     world = World(5, 20)
     world.bucket.put(cdc(1, 500), cdc(2, -500), "public/unknown/20260301-000000000.csv")
@@ -154,8 +166,9 @@ def test_small_locations_are_listed_whole() -> None:
     assert (len(new), requests, whole) == (3, 1, True)
 
 
-def test_a_busy_table_is_asked_for_each_time_and_others_in_turn() -> None:
-    world = World(40, 50, whole_below=100, tails=8, pages=1)
+def test_a_busy_table_is_asked_for_each_time_and_others_in_turn(by_turns: Turns) -> None:
+    by_turns(8)
+    world = World(40, 50)
     world.bucket.put(cdc(3, 100))
     looks = [world.look()[0] for _ in range(6)]
     (first,) = [number for number, new in enumerate(looks) if new]
@@ -168,8 +181,9 @@ def test_a_busy_table_is_asked_for_each_time_and_others_in_turn() -> None:
     assert first < 6
 
 
-def test_the_tail_has_late_names_within_the_overlap_and_rewritten_loads() -> None:
-    world = World(40, 100, whole_below=100, tails=40, pages=1, overlap="15m")
+def test_the_tail_has_late_names_within_the_overlap_and_rewritten_loads(by_turns: Turns) -> None:
+    by_turns(40)
+    world = World(40, 100)
     world.bucket.put(cdc(5, 90.5), "public/t0005/LOAD00000002.csv", "public/t0005/p1/LOAD00000001.csv")
     new, requests, _ = world.look()
     assert new == {cdc(5, 90.5), "public/t0005/LOAD00000002.csv", "public/t0005/p1/LOAD00000001.csv"}
@@ -180,16 +194,18 @@ def test_the_tail_has_late_names_within_the_overlap_and_rewritten_loads() -> Non
     assert any(whole for _, _, whole in looks)
 
 
-def test_what_is_told_of_is_looked_for_first() -> None:
-    world = World(40, 50, whole_below=100, tails=4, pages=1)
+def test_what_is_told_of_is_looked_for_first(by_turns: Turns) -> None:
+    by_turns(4)
+    world = World(40, 50)
     world.bucket.put(cdc(39, 100))
     assert world.look(cdc(39, 100))[0] == {cdc(39, 100)}
     assert world.look("public/nobody/knows.csv")[1] <= 6
 
 
-def test_a_late_name_that_is_told_of_is_found_at_once() -> None:
+def test_a_late_name_that_is_told_of_is_found_at_once(by_turns: Turns) -> None:
     """Its table's tail begins above it, and the pass would come to it looks later."""
-    world = World(40, 150, whole_below=100, tails=4, pages=1)
+    by_turns(4)
+    world = World(40, 150)
     late = cdc(39, 1.5)
     world.bucket.put(late)
     assert world.look() == (set(), 5, False)
@@ -198,13 +214,13 @@ def test_a_late_name_that_is_told_of_is_found_at_once() -> None:
 
 
 @pytest.mark.parametrize(("sequence", "rises"), [("yyyymmdd", True), ("ddmmyyyy", False)])
-def test_folders_that_do_not_sort_by_date_are_listed_whole(sequence: str, rises: bool) -> None:
+def test_folders_that_do_not_sort_by_date_are_listed_whole(
+    sequence: str, rises: bool, by_turns: Turns
+) -> None:
+    by_turns(40)
     world = World(
         40,
         50,
-        whole_below=100,
-        tails=40,
-        pages=1,
         dms={
             "date_partition_enabled": True,
             "date_partition_sequence": sequence,
@@ -215,8 +231,9 @@ def test_folders_that_do_not_sort_by_date_are_listed_whole(sequence: str, rises:
     assert len(world.look()[0]) == 1
 
 
-def test_after_an_error_the_pass_begins_anew() -> None:
-    world = World(40, 100, whole_below=100, tails=1, pages=1)
+def test_after_an_error_the_pass_begins_anew(by_turns: Turns) -> None:
+    by_turns(1)
+    world = World(40, 100)
     late = cdc(0, 0.5)
     world.look()
     world.bucket.put(late)
@@ -228,10 +245,11 @@ def test_after_an_error_the_pass_begins_anew() -> None:
     assert late in found
 
 
-def test_a_late_transaction_file_that_is_told_of_is_found_at_once() -> None:
+def test_a_late_transaction_file_that_is_told_of_is_found_at_once(by_turns: Turns) -> None:
     """It is in no table's folder."""
     shared = {"preserve_transactions": True, "cdc_path": "cdc"}
-    world = World(2, 20, whole_below=1, tails=1, pages=1, dms=shared)
+    by_turns(1)
+    world = World(2, 20, dms=shared)
     world.listing._continue_pass = lambda: ([], None)  # type: ignore[method-assign]
     world.listing._tails["cdc/"].start_after = "cdc/CDC_TXN-9.csv"
     late = "cdc/CDC_TXN-00000000000000000005.csv"

@@ -152,12 +152,16 @@ def bucket(aws: Aws) -> Iterator[str]:
 
 
 @pytest.fixture
-def opened(aws: Aws, bucket: str, tmp_path: Path) -> Callable[[str | None], LakeRuntime]:
+def opened(
+    aws: Aws, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str | None], LakeRuntime]:
+    for name, number in {"WHOLE_BELOW": 0, "TAILS": 1, "PAGES": 1}.items():
+        monkeypatch.setattr(f"lake_assets.bronze.scan.object_listing.{name}", number)
+
     def make(url: str | None) -> LakeRuntime:
         source = {
             "location": f"s3://{bucket}/landing",
             "s3": aws.access | {"path_style": True},
-            "listing": {"whole_below": 0, "tails": 1, "pages": 1},
             "notifications": None if url is None else aws.access | {"queue_url": url},
         }
         tables = {

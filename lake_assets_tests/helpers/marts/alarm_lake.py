@@ -41,7 +41,7 @@ def raw(folder: Path, webhook: str | None, **alarm: Any) -> dict[str, Any]:
         "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
         "sources": {"bikeshare": {"location": str(folder / "bronze"), "dms": dms, "tables": tables}},
         "gold": {"marts": [MART]},
-        "alarms": {"webhook": webhook, "timeout": "1s", "marts": {"racks_empty_now": ALARM | alarm}},
+        "alarms": {"webhook": webhook, "marts": {"racks_empty_now": ALARM | alarm}},
     }
 
 

@@ -28,9 +28,9 @@ class Secret:
         self._manager.delete_secret(SecretId=self.name, ForceDeleteWithoutRecovery=True)
 
 
-def secrets_config(s3: S3Config, ttl: str = "5m") -> SecretsConfig:
+def secrets_config(s3: S3Config) -> SecretsConfig:
     """The section `secrets` of lake.yaml for that server."""
-    return SecretsConfig.model_validate({"endpoint": s3.endpoint, **ACCESS, "ttl": ttl})
+    return SecretsConfig.model_validate({"endpoint": s3.endpoint, **ACCESS})
 
 
 def _text(value: Mapping[str, str] | str) -> str:

@@ -249,11 +249,10 @@ def test_a_quarantine_that_grows(shop: Shop) -> None:
     assert later(shop.lake.runtime, ()).passed, "they are old news then"
 
 
-def test_rows_that_are_not_what_the_files_give(shop: Shop) -> None:
+def test_rows_that_are_not_what_the_files_give(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard and the row counts have noticed nothing."""
-    checks = shop.lake.config.checks.model_copy(
-        update={"reconcile": Reconcile(every=timedelta(days=1), slices=1)}
-    )
+    monkeypatch.setattr("lake_assets.silver.reconcile.apply_cost.SLICES", 1)
+    checks = shop.lake.config.checks.model_copy(update={"reconcile": Reconcile(every=timedelta(days=1))})
     lake = open_lake(shop.lake.config.model_copy(update={"checks": checks}), marts=shop.lake.marts)
     shop = replace(shop, lake=lake, definitions=build_definitions(lake))
     rewrite(shop.lake, "silver_shop.sales", "id = 2", name="'flipped'")

@@ -248,7 +248,7 @@ def test_a_password_that_is_rotated(shop: Shop, s3: S3Config, postgresql: str) -
     config = shop.lake.config.model_copy(
         update={
             "sources": {"shop": SourceConfig.model_validate(source)},
-            "secrets": secrets_config(s3, ttl="1h"),
+            "secrets": secrets_config(s3),
         }
     )
     lake = open_lake(config, marts=())

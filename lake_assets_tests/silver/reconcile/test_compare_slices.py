@@ -144,9 +144,9 @@ def test_a_later_row_and_a_running_feed_change_nothing(
 WEEK = timedelta(days=7)
 
 
-def evaluated(shop: ReconciledShop, when: datetime, slices: int = 7) -> Any:
+def evaluated(shop: ReconciledShop, when: datetime) -> Any:
     """The outcome of the check in a process that has just opened the lake."""
-    lake, settings = shop.bench.reopened(), Reconcile(every=WEEK, share=None, slices=slices)
+    lake, settings = shop.bench.reopened(), Reconcile(every=WEEK, share=None)
     return equals_files(shop.target(), settings, lambda: when)(lake.runtime, ())
 
 
@@ -175,8 +175,10 @@ def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -
 
 
 @pytest.mark.long
-def test_a_new_cycle_begins_and_keeps_its_slices(shop: ReconciledShop) -> None:
-    """Also while no slice is due, and where lake.yaml asks for another number of them."""
+def test_a_new_cycle_begins_and_keeps_its_slices(
+    shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while no slice is due, and where a later release has another number of them."""
     now, day = datetime.now(UTC), timedelta(days=1)
     assert evaluated(shop, now).figures["slices"] == "1"
     quiet = evaluated(shop, now + 0.4 * day)
@@ -187,7 +189,8 @@ def test_a_new_cycle_begins_and_keeps_its_slices(shop: ReconciledShop) -> None:
     assert evaluated(shop, now + 7 * day).figures["slices"] == "1", "a new cycle"
     rewrite(shop.bench.lake, "silver_shop.items", "id = 59", v="'flipped'")
     assert not evaluated(shop, now + 13.5 * day).passed
-    again = evaluated(shop, now + 14 * day, slices=5)
+    monkeypatch.setattr("lake_assets.silver.reconcile.apply_cost.SLICES", 5)
+    again = evaluated(shop, now + 14 * day)
     assert (again.passed, again.figures["slices"]) == (False, "1, 7"), "the former slices"
 
 
@@ -199,7 +202,7 @@ def test_a_share_of_the_cost_of_applying_is_kept(
     target, runtime, now = shop.target(), shop.bench.lake.runtime, datetime.now(UTC)
 
     def evaluate(day: float, share: float) -> Any:
-        settings = Reconcile(every=timedelta(days=7), share=share, slices=7)
+        settings = Reconcile(every=timedelta(days=7), share=share)
         return equals_files(target, settings, lambda: now + timedelta(days=day))(runtime, ())
 
     plenty, scarce = 1e6, 1e-6

@@ -1,0 +1,42 @@
+"""Settings that lake.yaml once had, and that are constants now beside the code that uses them.
+
+A lake.yaml that still has one goes on as it is: the setting is taken out before the models see it, and a warning names
+it, so that nobody believes that it has an effect. Not here: the constants.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lake_assets.config.base import Keys
+
+ANY = "*"
+"""Any name of a source."""
+FORMER: Mapping[Keys, str] = {
+    ("sources", ANY, "listing"): "whole_below 5000, tails 200, pages 10, threads 16 and overlap 15m",
+    ("alarms", "timeout"): "5s",
+    ("checks", "history"): "14",
+    ("checks", "reconcile", "slices"): "7",
+    ("secrets", "ttl"): "5m",
+}
+"""By the keys of a former setting, or of a section that had nothing else, what holds now: the former default."""
+
+
+def without_former(content: dict[str, Any]) -> list[tuple[Keys, str]]:
+    """Takes the former settings out of the content of a lake.yaml. Returns the keys of each, and what to do."""
+    return [
+        (keys, f"is no longer a setting, and has no effect; the lake has {now}. Remove the line")
+        for former, now in FORMER.items()
+        for keys in list(_taken(content, former))
+    ]
+
+
+def _taken(content: Any, former: Keys, above: Keys = ()) -> Iterator[Keys]:
+    if not isinstance(content, dict):
+        return
+    key, *below = former
+    for name in list(content) if key == ANY else [key] if key in content else ():
+        if below:
+            yield from _taken(content[name], tuple(below), (*above, name))
+        else:
+            del content[name]
+            yield (*above, name)

@@ -1,0 +1,71 @@
+"""Settings that a lake.yaml of an earlier release may still have: they have no effect, and a warning says so.
+
+Here: reading them, and that the values that the warnings name are those of the code. Not here: other keys that are not
+known (`test_mistakes.py`).
+"""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lake_assets.alarms import webhook
+from lake_assets.bronze.scan import object_listing
+from lake_assets.config import parse_duration
+from lake_assets.config.config_file import load_lake
+from lake_assets.config.reading.former import ANY, FORMER, without_former
+from lake_assets.orchestration.checks import data_checks
+from lake_assets.silver.reconcile import apply_cost
+from lake_assets.storage import secret_values
+from lake_assets_tests.helpers.texts.lake_text import GOOD
+
+NOW: dict[str, object] = {
+    "alarms.timeout": webhook.TIMEOUT,
+    "checks.history": data_checks.HISTORY,
+    "checks.reconcile.slices": apply_cost.SLICES,
+    "secrets.ttl": timedelta(seconds=secret_values.KEPT),
+}
+"""By former setting, the constant that took its place."""
+
+
+def test_the_warnings_name_the_values_of_the_code() -> None:
+    texts = {".".join(map(str, keys)): now for keys, now in FORMER.items()}
+    assert texts.pop(f"sources.{ANY}.listing") == (
+        f"whole_below {object_listing.WHOLE_BELOW}, tails {object_listing.TAILS}, pages {object_listing.PAGES}, "
+        f"threads {object_listing.THREADS} and overlap {object_listing.OVERLAP // timedelta(minutes=1)}m"
+    )
+    assert {name: int(now) if now.isdecimal() else parse_duration(now) for name, now in texts.items()} == NOW
+
+
+def test_a_former_setting_is_taken_out_and_named_once(load, tmp_path, caplog) -> None:
+    text = GOOD.replace("    tables:\n", "    listing: {tails: none of a number}\n    tables:\n", 1)
+    text += "checks: {schedule: 0 4 * * *, history: 3, reconcile: {slices: 2}}\n"
+    lake = load(text)
+    file = tmp_path / "lake.yaml"
+    load_lake(file)
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    end = "Remove the line."
+    assert sorted(found) == [
+        f"{file}: checks.history is no longer a setting, and has no effect; the lake has 14. {end}",
+        f"{file}: checks.reconcile.slices is no longer a setting, and has no effect; the lake has 7. {end}",
+        f"{file}: sources.bikeshare.listing is no longer a setting, and has no effect; the lake has "
+        f"{FORMER['sources', ANY, 'listing']}. {end}",
+    ]
+    assert (lake.checks.schedule, lake.checks.reconcile is not None) == ("0 4 * * *", True)
+
+
+@pytest.mark.parametrize("keys", FORMER, ids=".".join)
+def test_every_former_setting_is_found_at_its_place(keys: tuple[str, ...]) -> None:
+    place = ["shop" if key == ANY else key for key in keys]
+    content: Any = "whatever"
+    for key in reversed(place):
+        content = {key: content}
+    assert [found for found, _ in without_former(content)] == [tuple(place)]
+    assert without_former(content) == []
+
+
+def test_other_keys_that_are_not_known_are_refused_as_before(refusal) -> None:
+    (said,) = refusal(GOOD + "secrets: {ttk: 5m}\n")
+    assert said.startswith("secrets.ttk: is not a known key; known are region, endpoint")
+    assert without_former({"sources": ["listing"], "secrets": None, "checks": "history"}) == []
