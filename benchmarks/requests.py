@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -147,7 +146,7 @@ def run(folder: Path, given: argparse.Namespace) -> None:
 def count(lake: Lake, feed: BucketFeed, counted: Counted, given: argparse.Namespace) -> None:
     """Prints the requests of each kind, and the seconds."""
     if given.continuous:
-        lake.runtime.branches = KeptBranches(timedelta(days=1))
+        lake.runtime.branches = KeptBranches()
     feed.load()
     arrivals = Arrivals(lake.runtime, "bench")
     steps: dict[str, Callable[[], object]] = {

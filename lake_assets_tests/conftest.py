@@ -22,6 +22,7 @@ from lake_assets.spark.connect.connect_server import SESSION_TIMEOUT, ConnectSer
 from lake_assets.spark.jars import S3_EXCLUDES, every_jar
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
+from lake_assets_tests.helpers.constants.little_kept import little_kept
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.cheap_spark import remember_classes, without_checksums
@@ -149,6 +150,13 @@ def s3() -> Iterator[S3Config]:
     """A local S3 server, and how to reach it."""
     with s3_server() as endpoint:
         yield S3Config(endpoint=endpoint, path_style=True, **ACCESS)
+
+
+@pytest.fixture(scope="module")
+def keep_little() -> Iterator[None]:
+    """As `little_kept`, for the tests of a module."""
+    with little_kept():
+        yield
 
 
 @pytest.fixture(scope="session")

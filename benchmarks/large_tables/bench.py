@@ -11,7 +11,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +138,7 @@ def _lake(
         "sources": {"bench": source},
     }
     lake = open_lake(LakeConfig.model_validate(config), marts=())
-    lake.runtime.branches = KeptBranches(timedelta(days=1))  # as in the continuous run
+    lake.runtime.branches = KeptBranches()  # as in the continuous run
     return lake
 
 

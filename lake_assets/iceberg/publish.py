@@ -38,6 +38,7 @@ from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_fram
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
+"""How long a process uses a branch for one batch after another: maintenance drops branches that began a day ago."""
 CLOCK_STEPS = 2
 """Seconds by which the beginning of a process may seem to move when the machine's clock is set."""
 EVERY_ROW = Sql("true")
@@ -255,12 +256,9 @@ class KeptBranches:
     other process writes to the branch, so it holds nothing else. Threads may share it.
     """
 
-    def __init__(self, abandoned_after: timedelta) -> None:
-        """`abandoned_after`: the age at which maintenance drops a branch as a dead attempt's. A branch of half that age
-        is not used again."""
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
-        self._kept_for = min(KEPT_FOR, abandoned_after / 2)
 
     def take(
         self, spark: SparkSession, catalog: str, table: Table | None, identifier: str, snapshot_id: int | None
@@ -273,7 +271,7 @@ class KeptBranches:
         if branch is None or ref is None:
             return None
         begun = begun_at(branch)
-        young = begun is not None and datetime.now(UTC) - begun < self._kept_for
+        young = begun is not None and datetime.now(UTC) - begun < KEPT_FOR
         if young and snapshot_id is not None and ref.snapshot_id == snapshot_id:
             return branch
         drop_quietly(Attempt(spark, catalog, identifier, branch))

@@ -18,6 +18,10 @@ from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.table_io import committed_at
 
 MAIN = "main"
+KEPT_FOR_MARTS = timedelta(days=7)
+"""How long a snapshot that a mart has not consumed yet is kept at least; without it, the mart recomputes all days."""
+MAX_SNAPSHOTS = 1000
+"""The most snapshots of main that are kept, whatever their age: every commit rewrites the list of them."""
 
 
 def main_chain(table: Table) -> list[Snapshot]:
@@ -56,8 +60,8 @@ def expirable(
 
     Kept are:
     - main's head, and all snapshots down to `stamped`, whose properties must survive;
-    - at most `max_snapshots` of main: those superseded within `keep_snapshots`, and those superseded within
-      `keep_for_marts` if they follow a snapshot of `consumed`, or if `consumed` has None;
+    - at most MAX_SNAPSHOTS of main: those superseded within `keep_snapshots`, and those superseded within
+      KEPT_FOR_MARTS if they follow a snapshot of `consumed`, or if `consumed` has None;
     - tagged snapshots;
     - the own commits of other branches, and the snapshots from which these branches start;
     - snapshots outside of main that are younger than `keep_snapshots`.
@@ -107,7 +111,7 @@ def _kept_of_main(
     kept = []
     for place, snapshot in enumerate(main):
         age = now - committed_at(main[place - 1]) if place else timedelta(0)
-        limit, most = settings.keep_for_marts, settings.max_snapshots
+        limit, most = max(settings.keep_snapshots, KEPT_FOR_MARTS), MAX_SNAPSHOTS
         if place > unconsumed:
             limit, most = settings.keep_snapshots, min(most, keep_commits or most)
         wanted = place == 0 or (age < limit and place < most)

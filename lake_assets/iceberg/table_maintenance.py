@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.config import MaintenanceConfig
+from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
@@ -37,6 +38,10 @@ ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
 """Maintenance does not wait for an attempt that began longer ago: such an attempt is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
+FILE_SIZE = 128 << 20
+"""The bytes of a data file that is rewritten."""
+MIN_SMALL_FILES = 5
+"""If a partition has at least this many small data files, they are merged into one; manifests likewise."""
 BYTES_OF_PART = 1 << 30
 MOST_PARTS = 10
 MOST_IDS = 1000
@@ -136,8 +141,8 @@ class TableMaintenance:
         done.restamped = self._retrying("repeat its position", self.restamp)
 
     def drop_abandoned(self, table: Table) -> int:
-        """Drops the branches of attempts that began longer ago than `abandoned_after`; returns how many."""
-        oldest = datetime.now(UTC) - self.settings.abandoned_after
+        """Drops the branches of attempts that began longer ago than ABANDONED_AFTER; returns how many."""
+        oldest = datetime.now(UTC) - ABANDONED_AFTER
         found = [name for name in table.metadata.refs if (begun := begun_at(name)) and begun < oldest]
         for name in found:
             drop_branch(self.spark, self._address, name)
@@ -163,11 +168,11 @@ class TableMaintenance:
         options = {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": str(_parts(table)),
-            "target-file-size-bytes": str(self.settings.target_file_size_mb << 20),
-            "min-input-files": str(self.settings.min_small_files),
+            "target-file-size-bytes": str(FILE_SIZE),
+            "min-input-files": str(MIN_SMALL_FILES),
             "delete-ratio-threshold": "0.3",
             # For format v2 only: a file of v3 has one deletion vector.
-            "delete-file-threshold": str(self.settings.min_small_files),
+            "delete-file-threshold": str(MIN_SMALL_FILES),
             "remove-dangling-deletes": "true",
         }
         if table is not None and has_former_partitions(table):
@@ -182,7 +187,7 @@ class TableMaintenance:
         assert snapshot is not None
         if table.format_version == 2:
             self._call("rewrite_position_delete_files")
-        if len(snapshot.manifests(table.io)) >= self.settings.min_small_files:
+        if len(snapshot.manifests(table.io)) >= MIN_SMALL_FILES:
             self._call("rewrite_manifests")
         return int(figures["rewritten_data_files_count"])
 

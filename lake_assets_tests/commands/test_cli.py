@@ -82,12 +82,13 @@ def test_sync_of_an_empty_location_says_so_once(folder: Path, capsys: pytest.Cap
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("keep_little")
 def test_maintain(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of all tables, of one of them, and with one that cannot be maintained beside others that can."""
     write_items(folder)
     write_items(folder, "others")
     config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
-    config["maintenance"] = {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 2}
+    config["maintenance"] = {"keep_snapshots": "0s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     assert call(folder, "sync") == 0
     capsys.readouterr()

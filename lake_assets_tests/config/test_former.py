@@ -12,9 +12,12 @@ import pytest
 
 from lake_assets.alarms import webhook
 from lake_assets.bronze.scan import object_listing
+from lake_assets.bronze.stream import landing
 from lake_assets.config import parse_duration
+from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.config.config_file import load_lake
 from lake_assets.config.reading.former import ANY, FORMER, without_former
+from lake_assets.iceberg import retention, table_maintenance
 from lake_assets.orchestration.checks import data_checks
 from lake_assets.silver.reconcile import apply_cost
 from lake_assets.storage import secret_values
@@ -24,6 +27,12 @@ NOW: dict[str, object] = {
     "alarms.timeout": webhook.TIMEOUT,
     "checks.history": data_checks.HISTORY,
     "checks.reconcile.slices": apply_cost.SLICES,
+    "maintenance.abandoned_after": ABANDONED_AFTER,
+    "maintenance.keep_for_marts": retention.KEPT_FOR_MARTS,
+    "maintenance.max_snapshots": retention.MAX_SNAPSHOTS,
+    "maintenance.min_small_files": table_maintenance.MIN_SMALL_FILES,
+    "maintenance.target_file_size_mb": table_maintenance.FILE_SIZE >> 20,
+    f"sources.{ANY}.stream.most_messages": landing.MOST_MESSAGES,
     "secrets.ttl": timedelta(seconds=secret_values.KEPT),
 }
 """By former setting, the constant that took its place."""

@@ -299,12 +299,7 @@ def test_no_automation(settings):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"keep_snapshots": "8d"}, "keep_for_marts must not be below keep_snapshots"),
-        ({"abandoned_after": "0s"}, "abandoned_after must be above 0s"),
-        ({"remove_orphan_files_after": "23h"}, "must be at least 1d and not below abandoned_after"),
-        ({"remove_orphan_files_after": "3d", "abandoned_after": "4d"}, "must be at least 1d and not below"),
-        ({"min_small_files": 1}, "greater than or equal to 2"),
-        ({"max_snapshots": 0}, "greater than or equal to 1"),
+        ({"remove_orphan_files_after": "23h"}, "must be at least 1d: what a running batch has written"),
         ({"keep_snapshot": "1h"}, "Extra inputs are not permitted"),
     ],
 )

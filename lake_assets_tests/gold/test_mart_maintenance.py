@@ -4,6 +4,7 @@ Here: `maintain` between batches and mart runs. Not here: Iceberg's procedures o
 """
 
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
 from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.iceberg import retention, table_maintenance
 from lake_assets.iceberg.restamp import repeated, stamped_snapshot
 from lake_assets.silver.table.position import SILVER, Position
 from lake_assets_tests.helpers.lakes.bike_lake import (
@@ -33,9 +35,14 @@ TODAY = 4
 TRIPS = "silver_bikeshare.trips"
 
 
-def settings(bikes: BikeLake, **maintenance: Any) -> None:
+@pytest.fixture(autouse=True)
+def few_files_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_maintenance, "MIN_SMALL_FILES", 2)
+
+
+def keep_nothing(bikes: BikeLake) -> None:
     """lake.yaml is edited."""
-    found = MaintenanceConfig.model_validate({"keep_snapshots": "0s", "min_small_files": 2, **maintenance})
+    found = MaintenanceConfig(keep_snapshots=timedelta(0))
     bikes._config = bikes._config.model_copy(update={"maintenance": found})
     bikes.restart()
 
@@ -52,7 +59,7 @@ def fare(bikes: BikeLake, number: int, amount: str) -> None:
 
 
 @pytest.mark.long
-def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
+def test_maintained_marts(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silver and marts rewritten, re-stamped and expired, before and after the marts have consumed a batch."""
     bikes = BikeLake(tmp_path)
     bikes.load("stations", at(1, "00:00"), [station(1, "north"), station(2, "south")])
@@ -63,7 +70,7 @@ def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
     bikes.clock = at(TODAY)
     fare(bikes, TODAY, "3.00")
     assert bikes.apply().success
-    settings(bikes)
+    keep_nothing(bikes)
     bikes.compute()
     assert bikes.requested() == {}
     fare(bikes, 2, "4.00")
@@ -88,7 +95,7 @@ def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
 
     # Too far behind: all days.
     fare(bikes, 1, "6.00")
-    settings(bikes, keep_for_marts="0s")
+    monkeypatch.setattr(retention, "KEPT_FOR_MARTS", timedelta(0))
     maintained(bikes)
     every = days(*range(1, TODAY + 1))
     requested = bikes.compute()
@@ -107,7 +114,7 @@ def test_rows_of_a_mart_changed_by_hand(spark: SparkSession, tmp_path: Path) -> 
     bikes.clock = at(1)
     fare(bikes, 1, "3.00")
     assert bikes.apply().success
-    settings(bikes)
+    keep_nothing(bikes)
     bikes.compute()
     name = bikes.lake.config.catalog.name
     bikes.lake.runtime.sessions.root().sql(f"DELETE FROM {name}.gold.trip_revenue_daily WHERE trips > 0")

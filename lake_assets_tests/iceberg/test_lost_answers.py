@@ -16,7 +16,7 @@ from lake_assets_tests.helpers.servers.losing_proxy import losing_proxy
 from lake_assets_tests.helpers.servers.postgresql import Login
 from lake_assets_tests.iceberg.test_database_catalog import catalog_at
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("keep_little")]
 COMMITS = ("data files", "manifests", "branch", "position", "publish", "no branch", "expiry")
 """What each commit of the maintenance changes, in order."""
 METADATA, TABLE = b".metadata.json", b"silver_shop/items"

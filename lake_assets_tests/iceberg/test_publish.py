@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import parse_column
 from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg import publish
 from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_branch
 from lake_assets.iceberg.table_io import create_table, current_snapshot, load_table
 from lake_assets.orchestration.lake_definitions import Lake
@@ -156,7 +157,7 @@ class Keeper:
 
     def __init__(self, lake: Lake, session: SparkSession, identifier: str) -> None:
         self.lake, self.session, self.identifier = lake, session, identifier
-        self.branches = KeptBranches(timedelta(days=1))
+        self.branches = KeptBranches()
 
     @property
     def table(self) -> Table:
@@ -220,12 +221,14 @@ def test_of_two_that_keep_branches_one_is_refused(keeper: Keeper) -> None:
     assert rows(keeper.lake, keeper.identifier) == 3
 
 
-def test_a_branch_that_was_dropped_or_is_old_is_not_used(keeper: Keeper) -> None:
+def test_a_branch_that_was_dropped_or_is_old_is_not_used(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = keeper.publish()
     drop_branch(keeper.session, table_address(keeper.lake.config.catalog.name, keeper.identifier), first)
     second = keeper.publish()
     assert second != first
-    keeper.branches = KeptBranches(timedelta(0))
+    monkeypatch.setattr(publish, "KEPT_FOR", timedelta(0))
     keeper.branches.keep(keeper.identifier, second)
     third = keeper.publish()
     assert third not in (first, second)

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
-from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, MaintainedShop, maintained_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import MaintainedShop, maintained_shop
 from lake_assets_tests.helpers.processes.child import PATIENCE, run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("keep_little")]
 LONG = pytest.mark.long
 
 
@@ -25,7 +25,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Maint
 
 
 def killed_maintenance(shop: MaintainedShop, when: str, step: str) -> None:
-    arguments = same_lake(shop.bench) | {"maintenance": KEEP_NOTHING, "kill": (when, step)}
+    arguments = same_lake(shop.bench) | {"kill": (when, step)}
     program = "lake_assets_tests.helpers.processes.maintain_process"
     process = run_python("-m", program, json.dumps(arguments), timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL, process.stderr[-4000:]

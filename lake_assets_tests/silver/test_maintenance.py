@@ -22,14 +22,13 @@ from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows
 from lake_assets.silver.table.position import LOG_OFFSET, SILVER, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import UNTRACKED, Tracked
 from lake_assets_tests.helpers.lakes.keyed_shop import (
-    KEEP_NOTHING,
     KEYED,
     REWRITE,
     MaintainedShop,
     maintained_shop,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("keep_little")]
 ITEMS = "silver_shop.items"
 
 
@@ -98,7 +97,7 @@ def test_without_a_re_stamp_the_position_would_be_lost(shop: MaintainedShop) -> 
 
 @pytest.mark.long
 def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> None:
-    shop = maintained_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "1h", "keep_for_marts": "1h"})
+    shop = maintained_shop(tmp_path, {"keep_snapshots": "1h"})
     tagged, loaded = shop.bench.table().current_snapshot(), shop.bench.rows()
     assert tagged is not None
     shop.sql(f"ALTER TABLE {{table}} CREATE TAG audit AS OF VERSION {tagged.snapshot_id}")
@@ -112,7 +111,6 @@ def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> 
 
     shop.bench.lake = shop.bench.reopened()
     object.__setattr__(shop.bench.lake.config.maintenance, "keep_snapshots", timedelta(0))
-    object.__setattr__(shop.bench.lake.config.maintenance, "keep_for_marts", timedelta(0))
     shop.maintain()
     table = shop.bench.table()
     assert {s.snapshot_id for s in table.snapshots()} == {
@@ -221,9 +219,12 @@ def test_a_table_without_a_position_is_left_as_it_is(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
-def test_thirty_batches_stay_small(spark: SparkSession, tmp_path: Path) -> None:
+def test_thirty_batches_stay_small(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Snapshots, live data files, metadata and files in the folder, with maintenance after every fifth batch."""
-    shop = maintained_shop(tmp_path, {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 3})
+    monkeypatch.setattr(maintenance, "MIN_SMALL_FILES", 3)
+    shop = maintained_shop(tmp_path)
     peaks: list[tuple[int, int, int, int]] = []
     for number in range(1, 31):
         shop.change()

@@ -7,7 +7,6 @@ Here: one keyed table with its change log. Not here: situations of one's own cho
 
 import itertools
 import os
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -62,7 +61,7 @@ def test_silver_is_what_the_files_say(
         {} if told.sequenced else {"change_sequence_column": None},
         {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}} | MASKING,
     )
-    bench.lake.runtime.branches = KeptBranches(timedelta(days=1)) if told.seed // 2 % 2 else None
+    bench.lake.runtime.branches = KeptBranches() if told.seed // 2 % 2 else None
     random = Random(told.seed)
     for number, files in enumerate(told.turns):
         bench.put(*files)

@@ -26,13 +26,14 @@ def stream(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> MemoryStream
     """The stream that every lake reads."""
     found = MemoryStream()
     monkeypatch.setattr(stream_arrivals, "opened_client", lambda config, aws: found.client())
+    monkeypatch.setattr("lake_assets.bronze.stream.landing.MOST_MESSAGES", 25)
     return found
 
 
 def stream_bench(folder: Path, engine: str, key: Sequence[str], **settings: Any) -> Bench:
     table = {"columns": COLUMNS, "primary_key": list(key)} | settings
     kafka = {"bootstrap_servers": "unused", "topic": "unused"}
-    stream = {"kafka": kafka, "engine": engine, "interval": "0s", "most_messages": 25}
+    stream = {"kafka": kafka, "engine": engine, "interval": "0s"}
     return Bench(folder, {TABLE: table}, source={"stream": stream, "dms": SETTINGS})
 
 

@@ -96,14 +96,14 @@ def lake(
     if not SPARK:
         without_checksums(used.runtime.sessions.root())
     # As the continuous run does, in every second pair of histories.
-    used.runtime.branches = KeptBranches(timedelta(days=1)) if plan.seed // 2 % 2 else None
+    used.runtime.branches = KeptBranches() if plan.seed // 2 % 2 else None
     return used
 
 
 def reopened(used: Lake) -> Lake:
     """As another process would open it."""
     found = open_lake(used.config, marts=used.marts)
-    found.runtime.branches = KeptBranches(timedelta(days=1)) if used.runtime.branches is not None else None
+    found.runtime.branches = KeptBranches() if used.runtime.branches is not None else None
     return found
 
 

@@ -46,6 +46,8 @@ from lake_assets.bronze.stream.table_definitions import content as content_of
 from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore
 
+MOST_MESSAGES = 50_000
+"""The most messages of one landing; a look for a definition may double it."""
 LARGEST_MESSAGE = 32 << 20
 """Bytes. Kinesis takes at most 10 MiB; a file that needs the strict reader may not have more than 64 MiB."""
 WRITES_AT_ONCE = 8
@@ -131,7 +133,7 @@ class Landing:
             self._gaps = self._log.transactions(self._name).gaps
             self._read, self._defined = read, self._logged_definitions()
         try:
-            polled = self._client.poll(seconds, self._stream.most_messages)
+            polled = self._client.poll(seconds, MOST_MESSAGES)
             found = self._landed(polled, self._read)
             if found is None:
                 self._defined = self._logged_definitions()
@@ -152,13 +154,13 @@ class Landing:
         rows that have it."""
         end = time.monotonic() + DEFINITION_SECONDS
         while (left := end - time.monotonic()) > 0 and self._has_room(polled):
-            polled += self._client.poll(left, self._stream.most_messages)
+            polled += self._client.poll(left, MOST_MESSAGES)
             time.sleep(0.05)
         return polled
 
     def _has_room(self, polled: Polled) -> bool:
         size = sum(len(message.value or b"") for message in polled.messages)
-        return size < MOST_BYTES and len(polled.messages) < 2 * self._stream.most_messages
+        return size < MOST_BYTES and len(polled.messages) < 2 * MOST_MESSAGES
 
     def _landed(self, polled: Polled, read: dict[str, Read]) -> Landed | None:
         """What has landed; None, and nothing has, if a row has a column for the first time that DMS has not defined."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.bronze.scan.object_listing import PAGE, PAGES, TAILS, WHOLE_BELOW
 from lake_assets.config import LakeConfig
+from lake_assets.iceberg.retention import MAX_SNAPSHOTS
 
 DAY = 86_400.0
 ROUND_SECONDS = 0.4
@@ -151,7 +152,7 @@ def knobs_of(lake: LakeConfig, batch_interval: float, min_file_kb: float) -> Kno
         min_file_kb=min_file_kb,
         continuous=continuous is not None,
         interval=interval.total_seconds(),
-        keep_commits=lake.maintenance.max_snapshots if continuous is None else continuous.keep_commits,
+        keep_commits=MAX_SNAPSHOTS if continuous is None else continuous.keep_commits,
     )
 
 

@@ -39,8 +39,6 @@ class StreamConfig(Model):
     """What a column is that a message lacks, if the endpoint leaves out NULL and empty texts alike."""
     interval: Duration = timedelta(seconds=1)
     """How long messages are collected before they land."""
-    most_messages: int = Field(default=50_000, ge=1)
-    """The most messages of one landing."""
 
     @model_validator(mode="after")
     def _one_stream(self) -> Self:

@@ -13,9 +13,15 @@ ANY = "*"
 """Any name of a source."""
 FORMER: Mapping[Keys, str] = {
     ("sources", ANY, "listing"): "whole_below 5000, tails 200, pages 10, threads 16 and overlap 15m",
+    ("sources", ANY, "stream", "most_messages"): "50000",
     ("alarms", "timeout"): "5s",
     ("checks", "history"): "14",
     ("checks", "reconcile", "slices"): "7",
+    ("maintenance", "abandoned_after"): "1d",
+    ("maintenance", "keep_for_marts"): "7d",
+    ("maintenance", "max_snapshots"): "1000",
+    ("maintenance", "min_small_files"): "5",
+    ("maintenance", "target_file_size_mb"): "128",
     ("secrets", "ttl"): "5m",
 }
 """By the keys of a former setting, or of a section that had nothing else, what holds now: the former default."""

@@ -96,7 +96,7 @@ class Continuous:
         events."""
         self._runtime = runtime
         self._tables = tables or TableIOManager(runtime)
-        runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
+        runtime.branches = KeptBranches()
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if keeps_up(mart, source)]

@@ -67,7 +67,7 @@ def test_each_message_lands_once(tmp_path: Path, kafka: str, kills: int) -> None
     admin.create_topics([NewTopic(topic, 2)])[topic].result()
     producer = Producer({"bootstrap.servers": kafka})
     where = {"kafka": {"bootstrap_servers": kafka, "topic": topic}}
-    stream = {**where, "engine": "mysql", "interval": "50ms", "most_messages": 40}
+    stream = {**where, "engine": "mysql", "interval": "50ms"}
     source = {"location": "landed", "stream": stream, "dms": DMS, "tables": {"public.items": TABLE}}
     folder = command_lake(tmp_path, sources={"shop": source})
     lake = load_lake(folder / "lake.yaml")

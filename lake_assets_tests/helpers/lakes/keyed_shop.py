@@ -31,8 +31,8 @@ REWRITE = (
     "CALL {catalog}.system.rewrite_data_files("
     "table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
 )
-KEEP_NOTHING: dict[str, Any] = {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 2}
-"""Expires all that the position does not need."""
+KEEP_NOTHING: dict[str, Any] = {"keep_snapshots": "0s"}
+"""Expires all that neither the position nor a mart needs."""
 
 
 class KeyedShop:

@@ -1,7 +1,7 @@
 """Maintenance of a lake in a separate process, which may be killed on the way.
 
 `test_killed_maintenance.py` starts `python -m lake_assets_tests.helpers.processes.maintain_process '<JSON>'` with the
-result of `same_lake`, `maintenance`, and `kill`: `before` or `after` and the name of a step.
+result of `same_lake`, and `kill`: `before` or `after` and the name of a step.
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets_tests.helpers.constants.little_kept import little_kept
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING
 from lake_assets_tests.helpers.processes.same_lake import open_same_lake
 
 STEPS: dict[str, Any] = {
@@ -34,9 +36,10 @@ def main(arguments: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(owner, name, dies)
-    for done in maintain(open_same_lake(arguments, maintenance=arguments["maintenance"])):
-        if done.error is not None:
-            raise done.error
+    with little_kept():
+        for done in maintain(open_same_lake(arguments, maintenance=KEEP_NOTHING)):
+            if done.error is not None:
+                raise done.error
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from lake_assets.silver.table.position import SILVER, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import quoted
 from lake_assets_tests.helpers.lakes.bench import comparable
-from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, maintained_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, REWRITE, maintained_shop
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("keep_little")]
 ITEMS = "silver_shop.items"
 TURNS = 4
 
@@ -90,7 +90,7 @@ def test_batches_beside_one_step_of_maintenance(spark: SparkSession, tmp_path: P
 def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: Path) -> None:
     """Whole maintenance, again and again, while batches are applied: every read is a state that was published, and no
     read is of an older one than the read before it."""
-    shop = maintained_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "20s", "keep_for_marts": "20s"})
+    shop = maintained_shop(tmp_path, {"keep_snapshots": "20s"})
     states = [shop.bench.truth()]
     other, readers = shop.bench.reopened(), shop.bench.reopened()
 

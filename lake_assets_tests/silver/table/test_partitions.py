@@ -123,7 +123,8 @@ def test_the_files_of_a_small_table_are_rewritten_in_one_commit(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_of_part: int, files: list[str]
 ) -> None:
     monkeypatch.setattr(table_maintenance, "BYTES_OF_PART", bytes_of_part)
-    life = Life(tmp_path, "day(at)", maintenance={"min_small_files": 2}, **NEVER)
+    monkeypatch.setattr(table_maintenance, "MIN_SMALL_FILES", 2)
+    life = Life(tmp_path, "day(at)", **NEVER)
     life.change("I", 101, 102, 103, 104)
     life.maintain()
     found = [summary(snapshot) for snapshot in life.bench.table().snapshots()]

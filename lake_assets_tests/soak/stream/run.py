@@ -24,7 +24,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.streams.stream_positions import parse_ranges
-from lake_assets.bronze.stream import merging
+from lake_assets.bronze.stream import landing, merging
 from lake_assets.bronze.stream.landed_objects import CARRIER
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.lake_definitions import Lake
@@ -117,7 +117,6 @@ def lake(
     also: Sequence[str] | None = None,
 ) -> Lake:
     """An empty lake with the history's table, behind the stream. `also`: further shapes."""
-    random = Random(f"{plan.seed} stream lake")
     dms: dict[str, Any] = {
         "include_transaction_details": how.details,
         "include_null_and_empty": not how.nulls_left_out,
@@ -131,7 +130,6 @@ def lake(
         "absent": "null" if how.nulls_left_out else None,
         # A broker needs a moment to answer.
         "interval": "0s" if how.server == "memory" else "0.1s",
-        "most_messages": random.choice([3, 10, 50_000]),
     }
     # Messages that cannot be read are quarantined, up to this number.
     return storage.lake(
@@ -233,7 +231,11 @@ def live(history: StreamHistory, feed: Feed, folder: Path, outcome: Outcome) -> 
     random = Random(f"{plan.seed} stream life")
     used = lake(plan, history.how, feed.settings, folder)
     readers = Readers(history, feed, used, outcome, random)
-    with quick_clients(), patch.object(stream_arrivals, "opened_client", readers.client):
+    with (
+        quick_clients(),
+        patch.object(landing, "MOST_MESSAGES", random.choice([3, 10, 50_000])),
+        patch.object(stream_arrivals, "opened_client", readers.client),
+    ):
         readers.open()
         before: list[str] = []
         notes: dict[int, str] = {}
