@@ -42,17 +42,9 @@ class ContinuousConfig(Switched):
 
     interval: Duration = timedelta(0)
     """Pause between two rounds; 0s: no pause."""
-    report_every: Duration = timedelta(seconds=30)
-    """How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
     daily_marts_every: Duration = timedelta(minutes=5)
     """The shortest interval between the separate runs that compute marts with days, and those with `with_silver:
     false`. All other marts without days are refreshed in each round."""
-    maintain_after: int = Field(default=20, ge=1)
-    """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
     """How many snapshots of a table maintenance keeps, in addition to those that a mart has not consumed; at most
     a thousand: each commit rewrites the list of them. Reads of older snapshots fail, whatever their age."""
-    hand_over_after: Duration = timedelta(hours=6)
-    """After this time, a new run takes over."""
-    hand_over_events: int = Field(default=5000, ge=1)
-    """After this many events, a new run takes over: a run's page in the UI reads them all."""

@@ -142,18 +142,10 @@ class GoldConfig(Model):
 
 class AutomationConfig(Model):
     poll_interval: Duration = timedelta(seconds=0.5)
-    poll_window: Duration = timedelta(seconds=4)
-    """How long one sensor tick waits for a new file; below the daemon's 5 s loop, so that no tick is late."""
-    bronze_every: Duration = timedelta(seconds=30)
-    """The shortest interval between two reports of landed files to Dagster. A report is an event for each table, and
-    Dagster keeps events for ever."""
+    """The pause between two evaluations in a sensor's tick: each of the file sensor lists the bucket."""
     preview_rows: int = Field(default=10, ge=0, le=100)
     """How many of a commit's rows its event shows in Dagster. With 0, no value gets into Dagster's storage. See also
     `preview` of a table."""
-    heartbeat_interval: Duration = timedelta(seconds=5)
-    heartbeat_timeout: Duration = timedelta(seconds=60)
-    backoff_base: Duration = timedelta(seconds=15)
-    backoff_max: Duration = timedelta(minutes=15)
     max_files_per_batch: int = Field(default=2000, ge=1)
     apply_threads: int = Field(default=6, ge=1)
     """The number of tables that are applied at a time. Most of a small batch's time is waiting: for Spark to plan, and
@@ -168,17 +160,12 @@ class AutomationConfig(Model):
     continuous: ContinuousConfig | None = None
     """Whether each source has a continuous run, which applies new files at once; see `config/automation.py`."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> "AutomationConfig":
-        if self.heartbeat_timeout <= self.heartbeat_interval:
-            raise ValueError(
-                "heartbeat_timeout must exceed heartbeat_interval: every run would be taken for dead"
-            )
-        if self.backoff_max < self.backoff_base:
-            raise ValueError("backoff_max must not be below backoff_base")
-        if not self.poll_interval:
-            raise ValueError("poll_interval must be above 0s, or a tick lists the bucket without a pause")
-        return self
+    @field_validator("poll_interval")
+    @classmethod
+    def _pauses(cls, interval: timedelta) -> timedelta:
+        if not interval:
+            raise ValueError("must be above 0s, or a tick lists the bucket without a pause")
+        return interval
 
 
 class LakeConfig(Model):

@@ -6,44 +6,32 @@ Here: how long to wait, and the failures that a continuous run remembers. Not he
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
-from lake_assets.config import AutomationConfig
-
+FIRST_WAIT = timedelta(seconds=15)
+"""The wait after one failure; it doubles with each further failure in a row."""
+LONGEST_WAIT = timedelta(minutes=15)
 MOST_DOUBLINGS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The wait after failures in a row: base, twice base, four times base … at most `most`."""
+def delay(failures: int) -> timedelta:
+    """How long to wait after that many failures in a row."""
+    if failures == 0:
+        return timedelta(0)
+    return min(FIRST_WAIT * (1 << min(failures - 1, MOST_DOUBLINGS)), LONGEST_WAIT)
 
-    base: timedelta
-    most: timedelta
 
-    @classmethod
-    def of(cls, automation: AutomationConfig) -> "Backoff":
-        """With the settings of lake.yaml."""
-        return cls(automation.backoff_base, automation.backoff_max)
-
-    def delay(self, failures: int) -> timedelta:
-        """How long to wait after that many failures in a row."""
-        if failures == 0:
-            return timedelta(0)
-        return min(self.base * (1 << min(failures - 1, MOST_DOUBLINGS)), self.most)
-
-    def left(self, failed: Sequence[float], now: float) -> float:
-        """Seconds left to wait at `now`, after failures in a row at these times, the newest first."""
-        if not failed:
-            return 0.0
-        return max(0.0, failed[0] + self.delay(len(failed)).total_seconds() - now)
+def seconds_left(failed: Sequence[float], now: float) -> float:
+    """Seconds left to wait at `now`, after failures in a row at these times, the newest first."""
+    if not failed:
+        return 0.0
+    return max(0.0, failed[0] + delay(len(failed)).total_seconds() - now)
 
 
 class Failures:
     """Tables and marts that have failed in this process."""
 
-    def __init__(self, backoff: Backoff, clock: Callable[[], float] = time.monotonic) -> None:
-        self._backoff = backoff
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failed: dict[str, list[float]] = {}
         """By name, the times of its failures in a row, the newest first."""
@@ -63,4 +51,4 @@ class Failures:
 
     def seconds_left(self, name: str) -> float:
         """Seconds until the next attempt; 0 when it may be now."""
-        return self._backoff.left(self._failed.get(name, ()), self._clock())
+        return seconds_left(self._failed.get(name, ()), self._clock())

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lake_assets.config import ContinuousConfig
 from lake_assets.config.secrets import hidden_error
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 # A mart whose rows another writer has changed is recomputed; a re-stamp of its consumption would hide the change.
 MART = StampRule(PREFIX, below_changes=False)
 
+MAINTAIN_AFTER = 20
+"""Commits after which the continuous run maintains a table between two rounds."""
 APART = 2
 """Rounds between one part of a table's maintenance and the next one."""
 
@@ -94,14 +95,13 @@ class MaintenanceSchedule:
         runtime: LakeRuntime,
         targets: Sequence[Target],
         marts: Sequence[Mart],
-        settings: ContinuousConfig,
+        keep: int,
     ) -> None:
-        """`marts`: all of the lake, because snapshots that they have not consumed are kept."""
+        """`marts`: all of the lake, because snapshots that they have not consumed are kept. `keep`: how many commits
+        of a table are kept beside those."""
         self._runtime = runtime
-        self._due = settings.maintain_after
         self._rounds = 0
         """Rounds since the last part."""
-        keep = settings.keep_commits
         self._maintenance: dict[tuple[str, Part], Callable[[], Maintained]] = {}
         for part in Part:
             for target in targets:
@@ -143,7 +143,7 @@ class MaintenanceSchedule:
             return None
         free = [each for each in self._commits if each[0] not in under_way]
         chosen = max(free, key=lambda each: self._commits[each], default=None)
-        if chosen is None or self._commits[chosen] < self._due:
+        if chosen is None or self._commits[chosen] < MAINTAIN_AFTER:
             return None
         self._commits[chosen] = self._rounds = 0
         name, _ = chosen

@@ -50,11 +50,11 @@ RACKS = 6
 
 
 class Later(datetime):
-    """A clock that is a minute ahead: claims that are under way have ended."""
+    """A clock that is two minutes ahead: claims that are under way have ended."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
-        return super().now(tz) + timedelta(minutes=1)
+        return super().now(tz) + timedelta(minutes=2)
 
 
 @pytest.fixture

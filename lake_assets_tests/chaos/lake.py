@@ -42,19 +42,7 @@ def write_lake(folder: Path, storage: Storage, remote: str, start: date, *, cont
         "notifications": access | {"queue_url": storage.queue},
     }
     lake["gold"]["start_date"] = start
-    # Timeouts short enough for ten minutes.
-    lake["automation"] = {
-        "heartbeat_interval": "1s",
-        "heartbeat_timeout": "12s",
-        "backoff_base": "1s",
-        "backoff_max": "8s",
-    }
-    if continuous:
-        lake["automation"]["continuous"] = {
-            "report_every": "5s",
-            "daily_marts_every": "30s",
-            "hand_over_after": "90s",
-        }
+    lake["automation"] = {"continuous": {"daily_marts_every": "30s"}} if continuous else {}
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(lake, sort_keys=False))
     return path

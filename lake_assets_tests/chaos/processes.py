@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -20,8 +21,15 @@ from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.run_process import SERVER
 from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError
+from lake_assets_tests.helpers.constants.child_constants import quick_environment
 from lake_assets_tests.helpers.orchestration.dagster_dev import processes_of
-from lake_assets_tests.helpers.processes.child import environment
+
+BRIEF: dict[str, dict[str, Any]] = {
+    "lake_assets.orchestration.shared.heartbeat": {"BEAT_SECONDS": 1.0, "SILENT_SECONDS": 12.0},
+    "lake_assets.orchestration.runs.continuous_job": {"REPORT_SECONDS": 5.0, "HAND_OVER_SECONDS": 90.0},
+    "lake_assets.rounds.backoff": {"FIRST_WAIT": 1.0, "LONGEST_WAIT": 8.0},
+}
+"""Waits short enough for ten minutes."""
 
 
 class Daemon:
@@ -35,7 +43,7 @@ class Daemon:
         """Starts it, unless it lives."""
         if self._process is not None and self._process.poll() is None:
             return
-        own = environment(DAGSTER_HOME=str(self._folder))
+        own = quick_environment(BRIEF, DAGSTER_HOME=str(self._folder))
         command = [str(Path(sys.executable).parent / "dagster-daemon"), "run", "-w", "workspace.yaml"]
         with (self._folder / "daemon.log").open("ab") as log:
             self._process = subprocess.Popen(

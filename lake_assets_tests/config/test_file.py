@@ -107,7 +107,7 @@ def test_substitution(load, written, environ, expected):
 
 
 def test_substituted_numbers_and_booleans_are_understood(load):
-    text = GOOD + "automation: {apply_threads: '${THREADS}', poll_window: '${WINDOW:-2s}'}\n"
+    text = GOOD + "automation: {apply_threads: '${THREADS}', poll_interval: '${WINDOW:-2s}'}\n"
     assert load(text, THREADS="7").automation.apply_threads == 7
 
 

@@ -134,12 +134,12 @@ def test_each_wrong_column_is_named(refusal):
         ),
         ("automation: {apply_threads: many}", "automation.apply_threads: expected a whole number"),
         (
-            "automation: {poll_window: soon}",
-            "automation.poll_window: expected a duration such as 30s, 5m, 2h or 1d, found 'soon'",
+            "automation: {poll_interval: soon}",
+            "automation.poll_interval: expected a duration such as 30s, 5m, 2h or 1d, found 'soon'",
         ),
         (
-            "automation: {poll_window: [1]}",
-            "automation.poll_window: expected a duration such as 30s, 5m, 2h or 1d",
+            "automation: {poll_interval: [1]}",
+            "automation.poll_interval: expected a duration such as 30s, 5m, 2h or 1d",
         ),
         (
             "spark: {zone: 1}",

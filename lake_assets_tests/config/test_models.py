@@ -284,8 +284,6 @@ def test_spark_shows_instants_in_utc_only():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"heartbeat_interval": "60s", "heartbeat_timeout": "60s"},
-        {"backoff_base": "1h"},
         {"poll_interval": "0s"},
         {"max_files_per_batch": 0},
         {"apply_threads": 0},

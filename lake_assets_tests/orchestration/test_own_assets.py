@@ -306,8 +306,8 @@ def test_an_io_manager_and_an_executor_of_the_user(
     write_lake(tmp_path)
     file, counted = tmp_path / "lake.yaml", Counter[str]()
     (tmp_path / "bikes_now.sql").write_text(BIKES_NOW)
-    brief = {"hand_over_after": "1s", "report_every": "0s"}
-    sections = {"gold": {"marts": ["bikes_now.sql"]}, "automation": {"continuous": brief}}
+    monkeypatch.setattr("lake_assets.orchestration.runs.continuous_job.HAND_OVER_SECONDS", 1.0)
+    sections = {"gold": {"marts": ["bikes_now.sql"]}, "automation": {"continuous": True}}
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
 
     class Counting(TableIOManager):

@@ -34,7 +34,6 @@ from lake_assets.orchestration.runs.run_retention import OldRuns
 from lake_assets.orchestration.shared.asset_keys import table_identifier
 from lake_assets.orchestration.shared.equal_keys import first_location
 from lake_assets.orchestration.shared.run_tags import SCOPE, own_tag, run_tags
-from lake_assets.rounds.backoff import Backoff
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, add_run, failures
 
 CONTINUOUS = {"automation": {"continuous": True}}
@@ -128,13 +127,12 @@ def test_events_and_checks_of_production_are_not_those_of_staging(two: tuple[Sho
 
 def test_failed_marts_of_production_do_not_wait_in_staging(two: tuple[Shop, Shop]) -> None:
     production, staging = two
-    backoff = Backoff.of(production.lake.config.automation)
     run = MartRun(("sales_total",), None)
     mart = production.lake.marts[1]
     tags = {".dagster/lake_assets_mart.sales_total": "1"}
     add_run(production.instance, run.keys, dg.DagsterRunStatus.FAILURE, tags)
-    assert mart_retry_wait(production.instance, backoff, mart) > 0
-    assert mart_retry_wait(staging.instance, backoff, staging.lake.marts[1]) == 0
+    assert mart_retry_wait(production.instance, mart) > 0
+    assert mart_retry_wait(staging.instance, staging.lake.marts[1]) == 0
 
 
 def test_each_lake_deletes_its_own_old_runs(two: tuple[Shop, Shop]) -> None:

@@ -72,9 +72,7 @@ def dev(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def write_lake(folder: Path, *, continuous: bool) -> None:
     """One lake.yaml for all code locations, whose environments differ."""
-    automation: dict[str, Any] = {"heartbeat_interval": "1s", "backoff_base": "2s", "backoff_max": "4s"}
-    if continuous:
-        automation["continuous"] = {"report_every": "2s", "daily_marts_every": "2s"}
+    automation = {"continuous": {"daily_marts_every": "2s"}} if continuous else {}
     lake = {
         "asset_key_prefix": "${LAKE_PREFIX:-}",
         "catalog": {"name": "lake", "uri": "${LAKE_HOME}/catalog.db", "warehouse": "${LAKE_HOME}/warehouse"},

@@ -13,6 +13,7 @@ import pytest
 
 from lake_assets.outputs.output import Followed
 from lake_assets.outputs.snowflake.snowflake_output import LISTED_EVERY, SnowflakeOutput
+from lake_assets.rounds.backoff import FIRST_WAIT
 from lake_assets_tests.helpers.servers.glue import glue_server
 from lake_assets_tests.helpers.servers.s3 import client
 from lake_assets_tests.helpers.warehouses.snowflake_account import Connection, SnowflakeAccount
@@ -164,7 +165,7 @@ def test_what_fails_is_tried_again_later(shop: Shop) -> None:
     assert shop.follow().problems, "it is still shown"
     assert shop.account.statements("CREATE") == []
     shop.account.fail(**{"CREATE ICEBERG": None})
-    shop.now = shop.lake.config.automation.backoff_base.total_seconds() + 1
+    shop.now = FIRST_WAIT.total_seconds() + 1
     assert shop.follow().problems == []
     assert shop.is_shown(ORDERS)
 

@@ -4,9 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lake_assets.rounds.backoff import Backoff, Failures
-
-BACKOFF = Backoff(timedelta(seconds=15), timedelta(minutes=15))
+from lake_assets.rounds.backoff import Failures, delay
 
 
 @pytest.mark.parametrize(
@@ -14,12 +12,12 @@ BACKOFF = Backoff(timedelta(seconds=15), timedelta(minutes=15))
     [(0, 0), (1, 15), (2, 30), (3, 60), (6, 480), (7, 900), (12, 900), (100, 900)],
 )
 def test_delay(failures: int, seconds: int) -> None:
-    assert BACKOFF.delay(failures) == timedelta(seconds=seconds)
+    assert delay(failures) == timedelta(seconds=seconds)
 
 
 def test_failures_wait_each_at_its_own_pace() -> None:
     now = [100.0]
-    failures = Failures(BACKOFF, lambda: now[0])
+    failures = Failures(lambda: now[0])
     assert failures.seconds_left("items") == 0
     assert [failures.add("items"), failures.add("items")] == [1, 2]
     assert failures.add("lines") == 1

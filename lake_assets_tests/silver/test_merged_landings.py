@@ -110,7 +110,8 @@ def test_the_continuous_run_merges_by_itself(
 ) -> None:
     monkeypatch.setattr(maintenance, "APART", 1)
     bench = stream_bench(tmp_path, "mysql", ["id"])
-    lake, settings = bench.lake, ContinuousConfig(maintain_after=3, keep_commits=2)
+    monkeypatch.setattr(maintenance, "MAINTAIN_AFTER", 3)
+    lake, settings = bench.lake, ContinuousConfig(keep_commits=2)
     instance = dg.DagsterInstance.ephemeral()
     rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, instance, settings=settings)
     maintained: list[Maintained] = []

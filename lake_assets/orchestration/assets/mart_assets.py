@@ -98,9 +98,8 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods, output: O
             keys = context.partition_key_range
             partitions = keys.start, keys.end
         # This heartbeat covers the planning; the IO manager's covers computing and writing the rows.
-        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with (
-            Heartbeat(context.instance, context.run.run_id, beat),
+            Heartbeat(context.instance, context.run.run_id),
             repeating(runtime, mart.identifier),
             secrets_hidden(runtime.lake),
         ):

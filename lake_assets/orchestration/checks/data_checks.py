@@ -43,8 +43,7 @@ def _step(runtime: LakeRuntime, name: str, checks: Sequence[DataCheck]) -> dg.As
 
     @dg.multi_asset_check(name=name, specs=[_spec(check) for check in checks], can_subset=True)
     def evaluate(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with Heartbeat(context.instance, context.run.run_id, beat):
+        with Heartbeat(context.instance, context.run.run_id):
             for key in sorted(context.selected_asset_check_keys):
                 outcome = _outcome(runtime, context.instance, by_key[key])
                 yield dg.AssetCheckResult(

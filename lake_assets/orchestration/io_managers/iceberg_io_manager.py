@@ -123,8 +123,7 @@ class TableIOManager(dg.IOManager):
         if obj is None:
             return
         # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
-        beat = self._runtime.lake.automation.heartbeat_interval.total_seconds()
-        with _alive(context, beat), repeating(self._runtime, context.asset_key.to_user_string()):
+        with _alive(context), repeating(self._runtime, context.asset_key.to_user_string()):
             if isinstance(obj, Stored):
                 self._report(context, obj)
             else:
@@ -217,10 +216,10 @@ def _mode(context: dg.OutputContext) -> tuple[WriteMode, list[str]]:
     return mode, [key] if isinstance(key, str) else list(key)
 
 
-def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager[object]:
+def _alive(context: dg.OutputContext) -> AbstractContextManager[object]:
     """The run's heartbeat; nothing for an output without a run."""
     try:
-        return Heartbeat(context.step_context.instance, context.step_context.run_id, interval)
+        return Heartbeat(context.step_context.instance, context.step_context.run_id)
     except dg.DagsterInvariantViolationError:
         return nullcontext()
 

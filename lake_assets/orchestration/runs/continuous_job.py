@@ -24,6 +24,12 @@ from lake_assets.words import many
 
 LISTENING_SECONDS = 1.0
 """How long a round without new files waits for an S3 event, where the source has a queue."""
+REPORT_SECONDS = 30.0
+"""How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
+HAND_OVER_SECONDS = 6 * 3600.0
+"""After this time, a new run takes over."""
+HAND_OVER_EVENTS = 5000
+"""After this many events, a new run takes over: a run's page in the UI reads them all."""
 IDLE_SECONDS = 0.2
 """Pause after a round that had nothing to do: a scan costs a request."""
 
@@ -60,8 +66,7 @@ def continuous_job(
             repository=repository_of(context),
             run_id=context.run_id,
         )
-        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with Heartbeat(context.instance, context.run_id, beat):
+        with Heartbeat(context.instance, context.run_id):
             events = _run_rounds(context, rounds, settings)
         context.log.info("%s; a fresh run takes over", many(events, "event"))
 
@@ -78,12 +83,9 @@ def _run_rounds(context: dg.OpExecutionContext, rounds: Continuous, settings: Co
     began = reported = time.monotonic()
     events = 0
     try:
-        while (
-            time.monotonic() - began < settings.hand_over_after.total_seconds()
-            and events < settings.hand_over_events
-        ):
+        while time.monotonic() - began < HAND_OVER_SECONDS and events < HAND_OVER_EVENTS:
             done = rounds.round(LISTENING_SECONDS)
-            if time.monotonic() - reported >= settings.report_every.total_seconds():
+            if time.monotonic() - reported >= REPORT_SECONDS:
                 events += _report_events(context, rounds)
                 reported = time.monotonic()
             pause = settings.interval.total_seconds()

@@ -40,7 +40,7 @@ from lake_assets.orchestration.runs.missed_positions import reported_positions
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import opened_input
-from lake_assets.rounds.backoff import Backoff, Failures
+from lake_assets.rounds.backoff import Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
@@ -101,12 +101,14 @@ class Continuous:
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if keeps_up(mart, source)]
         self._instance, self._repository, self._run_id = instance, repository, run_id
-        self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
+        self._maintenance = MaintenanceSchedule(
+            runtime, self._targets, marts, (settings or ContinuousConfig()).keep_commits
+        )
         self._arrivals = opened_input(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._days = DayTotals(runtime.file_log, source)
         self._turns = Turns(runtime)
-        self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
+        self._failures = Failures(clock)
         self._results: dict[str, TableResult] = {}
         """By table, the result that has not been reported yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}

@@ -12,7 +12,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from lake_assets.orchestration.launcher.run_process import is_known, process_of
-from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, SILENT_SECONDS
 from lake_assets.orchestration.shared.run_tags import BACKFILL
 
 QUEUED = tuple(status for status in DagsterRunStatus if status.name in ("QUEUED", "SUSPENDED"))
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 def assets_in_flight(
     instance: dg.DagsterInstance,
     keys: Iterable[dg.AssetKey],
-    heartbeat_timeout: float,
     now: float | None = None,
     *,
     backfills: bool = True,
@@ -39,7 +38,7 @@ def assets_in_flight(
     """The assets of `keys` that unfinished runs compute, with the runs' ids. `backfills`: whether runs of backfills
     count.
 
-    A run whose process is gone, or whose last sign of life is older than `heartbeat_timeout` seconds, is declared
+    A run whose process is gone, or whose last sign of life is older than SILENT_SECONDS, is declared
     failed and left out: Dagster itself does not detect it.
     """
     wanted = set(keys)
@@ -49,8 +48,8 @@ def assets_in_flight(
         computed = wanted & _computed(instance, record.dagster_run)
         if not computed:
             continue
-        if _reason_dead(record, heartbeat_timeout, moment) is not None:
-            _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
+        if _reason_dead(record, moment) is not None:
+            _declare_failed(instance, record.dagster_run.run_id, moment)
             continue
         if not backfills and BACKFILL in record.dagster_run.tags:
             continue
@@ -59,17 +58,15 @@ def assets_in_flight(
     return found
 
 
-def unfinished_runs(
-    instance: dg.DagsterInstance, heartbeat_timeout: float, job_name: str, now: float | None = None
-) -> dict[str, bool]:
+def unfinished_runs(instance: dg.DagsterInstance, job_name: str, now: float | None = None) -> dict[str, bool]:
     """A job's unfinished runs by id, and whether each has left the queue. Silent runs are declared failed and left
     out."""
     moment = time.time() if now is None else now
     found = {}
     wanted = RunsFilter(job_name=job_name, statuses=[*QUEUED, *LAUNCHING, *RUNNING])
     for record in instance.get_run_records(wanted):
-        if _reason_dead(record, heartbeat_timeout, moment) is not None:
-            _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
+        if _reason_dead(record, moment) is not None:
+            _declare_failed(instance, record.dagster_run.run_id, moment)
         else:
             found[record.dagster_run.run_id] = record.dagster_run.status not in QUEUED
     return found
@@ -84,7 +81,7 @@ def _computed(instance: dg.DagsterInstance, run: DagsterRun) -> set[dg.AssetKey]
     return {record.asset_key for record in planned.records if record.asset_key is not None}
 
 
-def _reason_dead(record: RunRecord, heartbeat_timeout: float, moment: float) -> str | None:
+def _reason_dead(record: RunRecord, moment: float) -> str | None:
     """Why the run is considered dead; None if it is not."""
     run = record.dagster_run
     if run.status in QUEUED:
@@ -92,7 +89,7 @@ def _reason_dead(record: RunRecord, heartbeat_timeout: float, moment: float) -> 
     if is_known(run) and process_of(run) is None:
         return "Its process is gone"
     silent = moment - _last_sign(record)
-    limit = heartbeat_timeout if run.status in RUNNING else max(heartbeat_timeout, LAUNCH_SECONDS)
+    limit = SILENT_SECONDS if run.status in RUNNING else LAUNCH_SECONDS
     return f"No heartbeat for {silent:.0f} s, so its process is considered dead" if silent > limit else None
 
 
@@ -103,15 +100,13 @@ def _last_sign(record: RunRecord) -> float:
     return max(beat, record.start_time or 0.0, record.update_timestamp.timestamp())
 
 
-def _declare_failed(
-    instance: dg.DagsterInstance, run_id: str, heartbeat_timeout: float, moment: float
-) -> None:
+def _declare_failed(instance: dg.DagsterInstance, run_id: str, moment: float) -> None:
     # Read again: since the list was read, the run may have ended or written a heartbeat, or another sensor may have
     # declared it failed.
     record = instance.get_run_record_by_id(run_id)
     if record is None or record.dagster_run.is_finished:
         return
-    end = _reason_dead(record, heartbeat_timeout, moment)
+    end = _reason_dead(record, moment)
     if end is None:
         return
     logger.warning("run %s: %s: declared failed", run_id, end)

@@ -11,7 +11,6 @@ from lake_assets.orchestration.runs.retry_wait import starts_retry_wait
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.run_tags import run_tags
-from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 
 
@@ -38,7 +37,7 @@ def kept_alive(
             return dg.SkipReason(
                 f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
             )
-        wait = starts_retry_wait(context.instance, job.name, Backoff.of(runtime.lake.automation))
+        wait = starts_retry_wait(context.instance, job.name)
         if wait > 0:
             return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
         return dg.RunRequest(tags=run_tags(runtime.lake))
@@ -49,5 +48,4 @@ def kept_alive(
 def runs_of(instance: dg.DagsterInstance, runtime: LakeRuntime, job_name: str) -> dict[str, bool]:
     """The job's runs that have a heartbeat or are queued, and whether each has left the queue. Runs without a
     heartbeat are declared failed."""
-    timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-    return unfinished_runs(instance, timeout, job_name)
+    return unfinished_runs(instance, job_name)

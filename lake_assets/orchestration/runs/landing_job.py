@@ -31,9 +31,8 @@ def landing_job(runtime: LakeRuntime, source: str, hand_over: float = HAND_OVER_
         timer = threading.Timer(hand_over, ended.set)
         timer.daemon = True
         timer.start()
-        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         try:
-            with Heartbeat(context.instance, context.run_id, beat):
+            with Heartbeat(context.instance, context.run_id):
                 landed = land_until(ended, runtime, source, context.log.warning)
         finally:
             timer.cancel()

@@ -14,7 +14,6 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.retry_wait import mart_retry_wait
-from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 
@@ -40,8 +39,7 @@ def marts_to_include(
 ) -> list[Mart]:
     """The marts that read a table of `ready` and can be computed in its run: no other run computes the mart, its inputs
     have rows and passed their checks, and it is not backing off."""
-    automation = runtime.lake.automation
-    if not automation.marts_in_silver_runs:
+    if not runtime.lake.automation.marts_in_silver_runs:
         return []
     applied = {target.identifier for target in ready}
     wanted = [
@@ -51,15 +49,14 @@ def marts_to_include(
     ]
     if not wanted:
         return []
-    timeout = automation.heartbeat_timeout.total_seconds()
-    under_way = assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in wanted], timeout)
+    under_way = assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in wanted])
     return [
         mart
         for mart in wanted
         if dg.AssetKey(mart.asset_key) not in under_way
         and all(_has_rows(runtime, rule.identifier) for rule in mart.rules)
         and not failed_inputs(instance, mart, repository)
-        and not mart_retry_wait(instance, Backoff.of(automation), mart)
+        and not mart_retry_wait(instance, mart)
     ]
 
 

@@ -48,21 +48,21 @@ class UnreportedMarts:
         """By partitioned mart, the snapshot whose partitions are all reported."""
 
     def events(
-        self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
+        self, instance: dg.DagsterInstance, grace: Mapping[str, float]
     ) -> list[dg.AssetMaterialization]:
         """Events of the marts that no run is computing. `grace`: by source with a continuous run, the seconds that the
         run has to report rows."""
-        return list(islice(self._events(instance, heartbeat_timeout, grace), MOST_EVENTS))
+        return list(islice(self._events(instance, grace), MOST_EVENTS))
 
     def _events(
-        self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
+        self, instance: dg.DagsterInstance, grace: Mapping[str, float]
     ) -> Iterator[dg.AssetMaterialization]:
         # Read before the tables are loaded: a mart that is then not stale has all rows that had been reported.
         versions = {mart.name: mart_versions(instance, mart) for mart in self._marts}
         loaded = LoadedTables(self._runtime.catalog)
         views = {mart.name: mart_view(loaded, mart, self._runtime.lake.gold) for mart in self._marts}
         # After the tables are loaded: a run that has ended since has reported what they have.
-        in_flight = assets_in_flight(instance, map(_key, self._marts), heartbeat_timeout)
+        in_flight = assets_in_flight(instance, map(_key, self._marts))
         for mart in self._marts:
             view, table = views[mart.name], loaded.table(mart.identifier)
             if view is None or table is None or _key(mart) in in_flight:

@@ -60,7 +60,6 @@ class UnreportedPositions:
         self,
         instance: dg.DagsterInstance,
         states: Sequence[TableState],
-        heartbeat_timeout: float,
         read_at: float,
         grace: Mapping[str, float],
     ) -> list[Event]:
@@ -71,7 +70,7 @@ class UnreportedPositions:
         if not keys:
             return []
         # The table's own run is about to report.
-        in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
+        in_flight = assets_in_flight(instance, keys)
         reported = reported_positions(instance, [*keys])
         newest = latest_evaluations(
             instance,

@@ -14,17 +14,14 @@ from dagster import DagsterRunStatus, RunRecord, RunsFilter
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.checks.check_history import DEPTH, check_executions
 from lake_assets.orchestration.shared.run_tags import mart_tag
-from lake_assets.rounds.backoff import Backoff
+from lake_assets.rounds.backoff import seconds_left
 
 YOUNG_SECONDS = 60.0
 """A continuous run that fails sooner is likely to fail again."""
 
 
 def check_retry_wait(
-    instance: dg.DagsterInstance,
-    check: dg.AssetCheckKey,
-    backoff: Backoff,
-    now: float | None = None,
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, now: float | None = None
 ) -> float:
     """Seconds until the asset of `check` may be tried again; 0 when it may be tried now.
 
@@ -37,20 +34,19 @@ def check_retry_wait(
             break
         if turn.has_begun:
             failed.append(turn.at)
-    return backoff.left(failed, time.time() if now is None else now)
+    return seconds_left(failed, time.time() if now is None else now)
 
 
-def mart_retry_wait(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
+def mart_retry_wait(instance: dg.DagsterInstance, mart: Mart) -> float:
     """Seconds until a run of the mart may be requested again, whichever sensor requested the failed runs."""
     tags, key = {mart_tag(mart.name, mart.key_prefix): "1"}, dg.AssetKey(mart.asset_key)
-    return runs_retry_wait(instance, tags, key, backoff)
+    return runs_retry_wait(instance, tags, key)
 
 
 def runs_retry_wait(
     instance: dg.DagsterInstance,
     tags: dict[str, str],
     asset: dg.AssetKey,
-    backoff: Backoff,
     now: float | None = None,
 ) -> float:
     """Seconds until runs with these tags may be requested again for `asset`.
@@ -64,16 +60,16 @@ def runs_retry_wait(
         lambda failure: failure[0].dagster_run.run_id != run_id and failure[1] >= materialized,
         _failures(instance, RunsFilter(tags=tags)),
     )
-    return backoff.left([ended for _, ended in failed], time.time() if now is None else now)
+    return seconds_left([ended for _, ended in failed], time.time() if now is None else now)
 
 
-def starts_retry_wait(instance: dg.DagsterInstance, job: str, backoff: Backoff) -> float:
+def starts_retry_wait(instance: dg.DagsterInstance, job: str) -> float:
     """Seconds until a continuous job may be started again; 0 unless its last runs failed within YOUNG_SECONDS."""
     failed = takewhile(
         lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,
         _failures(instance, RunsFilter(job_name=job)),
     )
-    return backoff.left([ended for _, ended in failed], time.time())
+    return seconds_left([ended for _, ended in failed], time.time())
 
 
 def _failures(instance: dg.DagsterInstance, runs: RunsFilter) -> Iterator[tuple[RunRecord, float]]:

@@ -24,17 +24,20 @@ from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.marts_in_silver_runs import can_share_run, marts_to_include
 from lake_assets.orchestration.runs.retry_wait import check_retry_wait
+from lake_assets.orchestration.sensors import polling
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
-from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.run_tags import mart_tag, run_tags, scope_tag
 from lake_assets.rounds.arrivals import Input, opened_input, unconfirmed_sentence
-from lake_assets.rounds.backoff import Backoff
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import does, many
+
+REPORT_SECONDS = 30.0
+"""The shortest interval between two reports of landed files to Dagster. A report is an event for each table, and
+Dagster keeps events for ever."""
 
 
 def file_sensor(
@@ -58,10 +61,9 @@ def file_sensor(
     )
     def files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         refuse_equal_keys(context, runtime.lake)
-        automation = runtime.lake.automation
 
         def evaluate() -> dg.SensorResult:
-            found = watch.poll(automation.poll_window.total_seconds())
+            found = watch.poll(polling.WINDOW_SECONDS)
             events = reports.due_events(context.instance)
             ready, reasons = ready_targets(context.instance, runtime, own)
             if ready:
@@ -72,10 +74,10 @@ def file_sensor(
                 return dg.SensorResult(run_requests=[request], asset_events=events)
             summary = _summary(found, watch.seconds, runtime, source)
             return dg.SensorResult(
-                skip_reason=sentence(reasons, f"no file is pending: {summary}"), asset_events=events
+                skip_reason=polling.sentence(reasons, f"no file is pending: {summary}"), asset_events=events
             )
 
-        return poll(evaluate, automation)
+        return polling.poll(evaluate, runtime.lake.automation)
 
     return files
 
@@ -94,8 +96,8 @@ class _Reports:
 
     def due_events(self, instance: dg.DagsterInstance) -> list[dg.AssetMaterialization]:
         """The events that are due now. The continuous run reports its source's files itself."""
-        now, pause = time.monotonic(), self._runtime.lake.automation.bronze_every.total_seconds()
-        if self._reported is not None and now - self._reported < pause:
+        now = time.monotonic()
+        if self._reported is not None and now - self._reported < REPORT_SECONDS:
             return []
         if alive_runs(instance, self._runtime, [self._source]):
             return []
@@ -123,21 +125,19 @@ def ready_targets(
     instance: dg.DagsterInstance, runtime: LakeRuntime, targets: Sequence[Target]
 ) -> tuple[list[Target], list[str]]:
     """The tables to request now, and the reasons why other pending tables are not requested."""
-    automation = runtime.lake.automation
     if alive := alive_runs(instance, runtime, sorted({target.source for target in targets})):
         # A second run would apply nothing twice, but start a process for nothing.
         return [], [f"run {alive[0][:8]} keeps its tables current"]
     keys = [dg.AssetKey(target.asset_key) for target in targets]
-    if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
+    if in_flight := assets_in_flight(instance, keys):
         # One run at a time for a source: each has its own Spark. The next run applies the files that arrive meanwhile.
         runs = sorted({run for ids in in_flight.values() for run in ids})
         return [], [
             f"run {', '.join(run[:8] for run in runs)} is under way for {many(len(in_flight), 'table')}"
         ]
-    backoff = Backoff.of(automation)
 
     def seconds_left(target: Target) -> float:
-        return check_retry_wait(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED), backoff)
+        return check_retry_wait(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED))
 
     plan = plan_round(runtime, targets, seconds_left)
     return list(plan.ready), plan.reasons

@@ -22,7 +22,7 @@ from lake_assets.orchestration.checks.silver_checks import APPLIED, freshness_ev
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.checks.stream_check import stream_evaluation
 from lake_assets.orchestration.dagster_private import of_newest_materialization
-from lake_assets.orchestration.runs.continuous_job import alive_runs
+from lake_assets.orchestration.runs.continuous_job import REPORT_SECONDS, alive_runs
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
 from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_keys import prefixed
@@ -36,8 +36,8 @@ from lake_assets.words import many
 REPEAT_SECONDS = 3600
 REPEAT_AFTER_ROWS = 600
 """Seconds. Dagster keeps events that are reported outside of runs for ever."""
-REPORT_GRACE_SECONDS = 300.0
-"""How long a continuous run has to report a position, in addition to two of its report intervals."""
+REPORT_GRACE_SECONDS = 2 * REPORT_SECONDS + 300.0
+"""How long a continuous run has to report a position."""
 
 
 def freshness_sensor(
@@ -52,10 +52,6 @@ def freshness_sensor(
     cheap = [check for check in checks if not check.needs_rows and check.schedule is None]
     unreported, unreported_marts = UnreportedPositions(runtime), UnreportedMarts(runtime, marts, first)
     sources, batches = sorted({target.source for target in targets}), batches_of(targets)
-    continuous = runtime.lake.automation.continuous
-    patience = REPORT_GRACE_SECONDS + (
-        2 * continuous.report_every.total_seconds() if continuous is not None else 0
-    )
 
     @dg.sensor(
         name=prefixed(runtime.lake, "freshness"),
@@ -68,9 +64,12 @@ def freshness_sensor(
         refuse_equal_keys(context, runtime.lake)
         read_at = time.time()
         states = table_states(runtime, targets, datetime.now(UTC))
-        timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-        grace = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
-        for event in unreported.events(context.instance, states, timeout, read_at, grace):
+        grace = {
+            source: REPORT_GRACE_SECONDS
+            for source in sources
+            if alive_runs(context.instance, runtime, [source])
+        }
+        for event in unreported.events(context.instance, states, read_at, grace):
             context.instance.report_runless_asset_event(event)
         for batch, of_batch in batches.items():
             applied = [dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED) for target in of_batch]
@@ -89,7 +88,7 @@ def freshness_sensor(
             context.instance.report_runless_asset_event(evaluation)
         # Late, because they name the versions in silver's events, and because a table that cannot be read then delays
         # no check.
-        for found in unreported_marts.events(context.instance, timeout, grace):
+        for found in unreported_marts.events(context.instance, grace):
             context.instance.report_runless_asset_event(found)
         # Last, because a stream that does not answer takes longer than everything else.
         for source in sources:

@@ -27,7 +27,6 @@ from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.orchestration.shared.run_tags import mart_tag, run_tags, scope_tag
-from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 
 
@@ -69,9 +68,6 @@ def mart_requests(
     first: FirstPeriods,
 ) -> tuple[list[dg.RunRequest], list[str]]:
     """The runs to request now, and the reasons why other stale marts are not requested."""
-    automation = runtime.lake.automation
-    timeout = automation.heartbeat_timeout.total_seconds()
-
     stale: set[str] = set()
     sources = {source for mart in marts for source in mart.sources}
     alive = {source: alive_runs(instance, runtime, [source]) for source in sources}
@@ -81,16 +77,16 @@ def mart_requests(
         runs = [run for source in mart.sources for run in alive[source]]
         if runs and (reason := _kept_current(runtime, mart, runs[0])) is not None:
             return reason
-        applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
+        applying = assets_in_flight(instance, silver_keys(mart)).values()
         held = hold.waits_for(mart.name, {run for ids in applying for run in ids})
         if failed := failed_inputs(instance, mart, repository):
             return f"{mart.identifier} waits for {', '.join(failed)}"
         if held:
             return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
-        wait = mart_retry_wait(instance, Backoff.of(automation), mart)
+        wait = mart_retry_wait(instance, mart)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
-    if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout, backfills=False):
+    if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], backfills=False):
         # Its commit decides which days are left; a request before it would compute days twice. A backfill may take
         # hours, and the marts must not wait for its end.
         return [], ["a run of marts is under way"]

@@ -10,6 +10,8 @@ import dagster as dg
 
 from lake_assets.config import AutomationConfig
 
+WINDOW_SECONDS = 4.0
+"""How long one sensor tick waits for something new; below the daemon's 5 s loop, so that no tick is late."""
 PAUSE_FACTOR = 4
 """The pause after an evaluation is this many times its duration. So an idle lake of a thousand tables, whose
 evaluations take seconds, leaves most of the machine to the runs."""
@@ -23,7 +25,7 @@ def poll(
     sleep: Callable[[float], None] = time.sleep,
 ) -> dg.SensorResult:
     """The first result with a run request or an event, or else the last one when the tick's window is over."""
-    end = clock() + automation.poll_window.total_seconds()
+    end = clock() + WINDOW_SECONDS
     while True:
         began = clock()
         result = evaluate()

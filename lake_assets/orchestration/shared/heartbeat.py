@@ -15,17 +15,20 @@ import dagster as dg
 from lake_assets.orchestration.shared.run_tags import HIDDEN
 
 HEARTBEAT = f"{HIDDEN}heartbeat"
+BEAT_SECONDS = 5.0
+"""How often a run writes its heartbeat."""
+SILENT_SECONDS = 60.0
+"""A run without a heartbeat for this time is considered dead."""
 
 logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Context manager: beats from a thread every `interval` seconds while the block runs."""
+    """Context manager: beats from a thread every few seconds while the block runs."""
 
-    def __init__(self, instance: dg.DagsterInstance, run_id: str, interval: float) -> None:
+    def __init__(self, instance: dg.DagsterInstance, run_id: str) -> None:
         self._instance = instance
         self._run_id = run_id
-        self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -40,7 +43,7 @@ class Heartbeat:
     ) -> None:
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=self._interval)
+            self._thread.join(timeout=BEAT_SECONDS)
 
     def _beat(self) -> None:
         while True:
@@ -48,5 +51,5 @@ class Heartbeat:
                 self._instance.add_run_tags(self._run_id, {HEARTBEAT: f"{time.time():.3f}"})
             except Exception:  # the next beat makes up for a missed one
                 logger.warning("heartbeat of run %s could not be written", self._run_id, exc_info=True)
-            if self._stop.wait(self._interval):
+            if self._stop.wait(BEAT_SECONDS):
                 return

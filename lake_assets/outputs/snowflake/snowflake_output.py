@@ -25,7 +25,7 @@ from lake_assets.outputs.behind import beside, lacking_since, lacks_commit
 from lake_assets.outputs.output import Followed, Shown
 from lake_assets.outputs.snowflake import statements
 from lake_assets.outputs.snowflake.snowflake_connection import Connect, SnowflakeConnection, Unreached
-from lake_assets.rounds.backoff import Backoff, Failures
+from lake_assets.rounds.backoff import Failures
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
@@ -60,7 +60,7 @@ class SnowflakeOutput:
         self._refreshes = self._config.refresh == "each_commit"
         self.every = 5.0 if self._refreshes else self._config.refresh_interval.total_seconds()
         self._connection = SnowflakeConnection(self._config, lake.runtime.aws.secrets, connect)
-        self._failures = Failures(Backoff.of(lake.config.automation), clock)
+        self._failures = Failures(clock)
         self._busy = threading.Lock()
         self._reasons: dict[str, str] = {}
         """By failed table, why."""

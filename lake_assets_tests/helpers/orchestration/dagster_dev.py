@@ -38,8 +38,9 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.preflight import PreflightError, check_java, free_port
+from lake_assets_tests.helpers.constants.child_constants import quick_environment
 from lake_assets_tests.helpers.lakes.small_lakes import TINY
-from lake_assets_tests.helpers.processes.child import ROOT, environment
+from lake_assets_tests.helpers.processes.child import ROOT
 
 KEPT = ("stations", "station_status", "trips")
 SILVER = (*KEPT, "station_status_changes")
@@ -94,7 +95,12 @@ class Dev:
             command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(self.port)]
         with (self.folder / "dev.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment(), stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=self.folder,
+                env=quick_environment(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self.sessions.append(self.process.pid)
         self.wait("the webserver", lambda: self.query("{version}"))
@@ -193,10 +199,10 @@ def write_lake(
         lake["alarms"]["webhook"] = webhook
         lake["gold"]["settings"] = {"empty_rack_limit_minutes": 1} if webhook else lake["gold"]["settings"]
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
-    lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
+    lake["automation"] = {}
     if continuous:
         lake["gold"]["start_date"] = start.date() - EARLIER
-        lake["automation"]["continuous"] = {"report_every": "2s", "daily_marts_every": "5s"}
+        lake["automation"]["continuous"] = {"daily_marts_every": "5s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 
 

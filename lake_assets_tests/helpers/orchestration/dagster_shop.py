@@ -7,13 +7,14 @@ here: the real daemon (`test_daemon.py`).
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import dagster as dg
@@ -32,6 +33,8 @@ from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
+from lake_assets.orchestration.sensors import file_sensor, polling
+from lake_assets.rounds import backoff
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config, sequence, write_file
 
 HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
@@ -49,13 +52,8 @@ TABLES: dict[str, Any] = {
     "public.notes": {"columns": COLUMNS, "primary_key": ["id"], **STOPS},
 }
 AUTOMATION = {
-    "bronze_every": "0s",
     # One evaluation a tick: the tests write the files before it, and do not wait.
-    "poll_window": "10s",
     "poll_interval": "10s",
-    "heartbeat_interval": "0.2s",
-    "backoff_base": "1h",
-    "backoff_max": "4h",
     # Each sensor's own part, unless a test asks for it.
     "marts_in_silver_runs": False,
 }
@@ -127,6 +125,10 @@ class Shop:
     definitions: dg.Definitions
     cursors: dict[str, str | None] = field(default_factory=dict)
     files: int = 0
+    window: float = 10.0
+    """Seconds of a tick."""
+    first_wait: timedelta = timedelta(hours=1)
+    """Before what failed is tried again."""
 
     def load(self, table: str, ids: Sequence[int], day: int = 1) -> str:
         """A LOAD file with these rows."""
@@ -155,12 +157,18 @@ class Shop:
         return key
 
     def tick(self, sensor: str = "shop_files") -> SensorExecutionData:
-        """A tick of the sensor, whose outcome is handled as by the daemon, except that no run is launched."""
+        """A tick of the sensor, whose outcome is handled as by the daemon, except that no run is launched. It reports
+        what has landed at once, and waits long before what failed is tried again."""
         repository = self.definitions.get_repository_def()
         context = dg.build_sensor_context(
             instance=self.instance, cursor=self.cursors.get(sensor), repository_def=repository
         )
-        outcome = repository.get_sensor_def(sensor).evaluate_tick(context)
+        with (
+            patch.object(polling, "WINDOW_SECONDS", self.window),
+            patch.object(file_sensor, "REPORT_SECONDS", 0.0),
+            patch.multiple(backoff, FIRST_WAIT=self.first_wait, LONGEST_WAIT=4 * self.first_wait),
+        ):
+            outcome = repository.get_sensor_def(sensor).evaluate_tick(context)
         for event in outcome.asset_events:
             self.instance.report_runless_asset_event(event)
         self.cursors[sensor] = outcome.cursor

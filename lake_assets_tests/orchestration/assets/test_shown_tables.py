@@ -184,11 +184,14 @@ def test_new_code_is_shown_on_the_partitions_of_a_mart(spark: SparkSession, tmp_
     )
 
 
-def test_new_code_is_shown_on_a_mart_of_the_continuous_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_new_code_is_shown_on_a_mart_of_the_continuous_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its events are no outputs of a step, to which Dagster itself adds versions."""
     fresh: tuple[str, set[str]] = ("FRESH", set())
-    brief = {"continuous": {"hand_over_after": "1s", "report_every": "0s"}}
-    shop = open_shop(tmp_path, marts=marts_in(tmp_path, "count(*)")[1:], automation=brief)
+    monkeypatch.setattr("lake_assets.orchestration.runs.continuous_job.HAND_OVER_SECONDS", 1.0)
+    marts = marts_in(tmp_path, "count(*)")[1:]
+    shop = open_shop(tmp_path, marts=marts, automation={"continuous": True})
 
     def turn() -> tuple[str, set[str]]:
         job = shop.definitions.resolve_job_def("shop_continuous")

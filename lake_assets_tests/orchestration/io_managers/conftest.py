@@ -9,5 +9,4 @@ from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    timing = {"heartbeat_interval": "0.1s", "heartbeat_timeout": "60s"}
-    return small_lake(tmp_path_factory.mktemp("io_manager"), automation=timing)
+    return small_lake(tmp_path_factory.mktemp("io_manager"))

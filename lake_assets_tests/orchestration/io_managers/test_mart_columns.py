@@ -147,8 +147,11 @@ def test_values_that_the_declared_columns_cannot_hold_are_refused(
     assert branches(lake, "values") == set()
 
 
-def test_the_heart_beats_while_the_rows_are_computed(lake: Lake, tmp_path: Path) -> None:
+def test_the_heart_beats_while_the_rows_are_computed(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The frame is a plan, and its rows are computed after the asset's own code has ended."""
+    monkeypatch.setattr("lake_assets.orchestration.shared.heartbeat.BEAT_SECONDS", 0.1)
     ended = []
 
     def compute() -> DataFrame:

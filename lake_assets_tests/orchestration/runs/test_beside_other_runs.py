@@ -7,7 +7,7 @@ Here: the continuous run after another one, and beside runs that a user launches
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,11 @@ def continuous_run(kept: Kept, *before_rounds: Callable[[], object]) -> None:
         before()
         return real(self, 0.0)
 
-    settings = ContinuousConfig(report_every=timedelta(0))
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, ContinuousConfig())
     tables = {IO_MANAGER_KEY: TableIOManager(lake.runtime)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Continuous, "round", one)
+        patched.setattr("lake_assets.orchestration.runs.continuous_job.REPORT_SECONDS", 0.0)
         with pytest.raises(DagsterExecutionInterruptedError):
             job.execute_in_process(instance=kept.instance, resources=tables)
 
@@ -213,6 +213,6 @@ def test_what_a_killed_run_has_quarantined_is_reported(kept: Kept) -> None:
     killed_run(kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"})))
     lake = kept.bench.lake
     states = table_states(lake.runtime, lake.targets, datetime.now(UTC))
-    found = UnreportedPositions(lake.runtime).events(kept.instance, states, 60.0, time.time(), {})
+    found = UnreportedPositions(lake.runtime).events(kept.instance, states, time.time(), {})
     passed = {event.check_name: event.passed for event in found if isinstance(event, dg.AssetCheckEvaluation)}
     assert passed == {spec.name: spec.name != "quarantine" for spec in check_specs(lake.targets[0])}

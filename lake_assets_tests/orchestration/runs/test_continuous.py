@@ -20,10 +20,12 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets.orchestration.runs import in_flight
 from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.rounds import backoff, maintenance
 from lake_assets.rounds.maintenance import APART
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import engine
@@ -44,7 +46,11 @@ def resources(runtime: LakeRuntime) -> dict[str, Any]:
     return {IO_MANAGER_KEY: TableIOManager(runtime)}
 
 
-BRIEF = ContinuousConfig(hand_over_after=timedelta(seconds=1), report_every=timedelta(0))
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that hands over after a second, and reports after each round."""
+    monkeypatch.setattr("lake_assets.orchestration.runs.continuous_job.HAND_OVER_SECONDS", 1.0)
+    monkeypatch.setattr("lake_assets.orchestration.runs.continuous_job.REPORT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -226,10 +232,13 @@ ROUNDS = 13
 """So many that a table without maintenance has more files and snapshots than are allowed."""
 
 
-def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_stay_small_between_rounds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A table that is large to the engine gets a file and two snapshots a batch."""
     kept = Kept(tmp_path, rewrite_below_mb=0)
-    settings = ContinuousConfig(maintain_after=2, keep_commits=2)
+    monkeypatch.setattr(maintenance, "MAINTAIN_AFTER", 2)
+    settings = ContinuousConfig(keep_commits=2)
     lake = kept.bench.lake
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     maintained, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
@@ -249,7 +258,7 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), maintained
     assert {table for _, table in maintained} == {"silver_shop.items", "gold.items_now"}
     # Two tables have two parts each.
-    behind = 4 * APART + settings.maintain_after
+    behind = 4 * APART + 2
     assert most["files"] <= behind, most
     assert most["snapshots"] <= 2 * (behind + settings.keep_commits), most
     assert most["of the mart"] <= behind + settings.keep_commits, most
@@ -257,10 +266,13 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     assert kept.items() == ROUNDS
 
 
-def test_what_a_mart_reads_that_has_never_been_computed_stays(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_mart_reads_that_has_never_been_computed_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its first computation takes longer than so many batches, in a run of its own."""
     kept = Kept(tmp_path, marts=(replace(ITEMS_NOW, with_silver=False),))
-    lake, settings = kept.bench.lake, ContinuousConfig(maintain_after=2, keep_commits=2)
+    monkeypatch.setattr(maintenance, "MAINTAIN_AFTER", 2)
+    lake, settings = kept.bench.lake, ContinuousConfig(keep_commits=2)
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     maintained, read = [], set()
     for number in range(2 * APART):
@@ -271,9 +283,10 @@ def test_what_a_mart_reads_that_has_never_been_computed_stays(spark: SparkSessio
     assert read <= {snapshot.snapshot_id for snapshot in kept.bench.table().metadata.snapshots}
 
 
+@pytest.mark.usefixtures("brief")
 def test_the_job_hands_over_and_tells_what_it_did(kept: Kept, tmp_path: Path) -> None:
     lake = kept.bench.lake
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, ContinuousConfig())
     kept.put(ITEMS, 1, 2, 3)
     # A run of an instance in memory has no heartbeat.
     with open_instance(tmp_path / "dagster") as instance:
@@ -296,8 +309,7 @@ def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pyt
         raise DagsterExecutionInterruptedError
 
     monkeypatch.setattr(Continuous, "round", interrupted)
-    settings = ContinuousConfig()
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, ContinuousConfig())
     kept.put(ITEMS, 1)
     with pytest.raises(DagsterExecutionInterruptedError):
         job.execute_in_process(instance=kept.instance, resources=resources(lake.runtime))
@@ -306,9 +318,9 @@ def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pyt
     )
 
 
-def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
+def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, instance = kept.bench.lake, kept.instance
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, ContinuousConfig())
     sensor = continuous_sensor(lake.runtime, "shop", job)
     context = dg.build_sensor_context(instance=instance)
     assert isinstance(sensor(context), dg.RunRequest)
@@ -321,13 +333,11 @@ def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
     assert ready == []
     assert "keeps its tables current" in reasons[0]
     instance.add_run_tags(run.run_id, {HEARTBEAT: "1.0"})
-    long_silent = lake.config.automation.model_copy(update={"heartbeat_timeout": timedelta(seconds=-1)})
-    lake.runtime.lake = lake.config.model_copy(update={"automation": long_silent})
+    monkeypatch.setattr(in_flight, "SILENT_SECONDS", -1.0)
     refusal = sensor(context)
     assert isinstance(refusal, dg.SkipReason), "it is declared failed"
     assert "died young" in str(refusal.skip_message)
-    at_once = long_silent.model_copy(update={"backoff_base": timedelta(0)})
-    lake.runtime.lake = lake.config.model_copy(update={"automation": at_once})
+    monkeypatch.setattr(backoff, "FIRST_WAIT", timedelta(0))
     assert isinstance(sensor(context), dg.RunRequest), "it is started anew"
     assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
 
@@ -342,7 +352,7 @@ def test_jobs_and_sensors_are_there_only_if_wanted(kept: Kept, tmp_path: Path) -
 def test_a_queued_run_keeps_nothing_current(kept: Kept) -> None:
     """All slots may be taken for hours; the sensors go on meanwhile."""
     lake, instance = kept.bench.lake, kept.instance
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, ContinuousConfig())
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.QUEUED, remote_job_origin=ORIGIN)
     refusal = continuous_sensor(lake.runtime, "shop", job)(dg.build_sensor_context(instance=instance))
     assert isinstance(refusal, dg.SkipReason)
@@ -376,8 +386,8 @@ def test_a_table_that_cannot_be_maintained_stops_no_round(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = kept.bench.lake
-    settings = ContinuousConfig(maintain_after=1)
-    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    monkeypatch.setattr(maintenance, "MAINTAIN_AFTER", 1)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance)
     lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
 
     def fails(*given: Any) -> Any:

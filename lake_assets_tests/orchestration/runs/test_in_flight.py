@@ -10,15 +10,16 @@ from dagster import DagsterRunStatus
 from dagster._core.events import AssetMaterializationPlannedData
 
 from lake_assets.orchestration.runs.in_flight import LAUNCH_SECONDS, assets_in_flight
-from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, Heartbeat
+from lake_assets.orchestration.shared import heartbeat
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, SILENT_SECONDS, Heartbeat
 from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, add_run, open_instance
 
-TIMEOUT = 60.0
+TIMEOUT = SILENT_SECONDS
 ELSEWHERE = dg.AssetKey(["another", "location"])
 
 
 def in_flight(instance: dg.DagsterInstance, later: float = 0.0) -> dict[dg.AssetKey, list[str]]:
-    return assets_in_flight(instance, [SALES, NOTES], TIMEOUT, now=time.time() + later)
+    return assets_in_flight(instance, [SALES, NOTES], now=time.time() + later)
 
 
 def status(instance: dg.DagsterInstance, run_id: str) -> DagsterRunStatus:
@@ -54,17 +55,20 @@ def test_what_counts(instance: dg.DagsterInstance, of: DagsterRunStatus, later: 
     assert status(instance, run_id) is (of if counts or finished else DagsterRunStatus.FAILURE)
 
 
-def test_a_heartbeat_keeps_a_run_alive_and_its_end_is_noticed(tmp_path: Path) -> None:
+def test_a_heartbeat_keeps_a_run_alive_and_its_end_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.05)
     instance = open_instance(tmp_path)
     run_id = add_run(instance, [SALES], DagsterRunStatus.STARTED).run_id
-    with Heartbeat(instance, run_id, 0.05):
+    with Heartbeat(instance, run_id):
         time.sleep(0.3)
     run = instance.get_run_by_id(run_id)
     assert run is not None
     beat = float(run.tags[HEARTBEAT])
     assert abs(time.time() - beat) < 5
-    assert assets_in_flight(instance, [SALES], TIMEOUT, now=beat + TIMEOUT - 1) == {SALES: [run_id]}
-    assert assets_in_flight(instance, [SALES], TIMEOUT, now=beat + TIMEOUT + 5) == {}
+    assert assets_in_flight(instance, [SALES], now=beat + TIMEOUT - 1) == {SALES: [run_id]}
+    assert assets_in_flight(instance, [SALES], now=beat + TIMEOUT + 5) == {}
     assert status(instance, run_id) is DagsterRunStatus.FAILURE
 
 
@@ -110,7 +114,8 @@ def test_a_run_that_ends_while_it_is_looked_at_stays_as_it_ended(
     assert status(instance, run_id) is DagsterRunStatus.CANCELED
 
 
-def test_a_beat_that_cannot_be_written_does_not_end_the_run() -> None:
+def test_a_beat_that_cannot_be_written_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.02)
     beats = []
 
     class Unreachable:
@@ -120,6 +125,6 @@ def test_a_beat_that_cannot_be_written_does_not_end_the_run() -> None:
             beats.append(tags)
             raise ConnectionError("the database is restarting")
 
-    with Heartbeat(Unreachable(), "run", 0.02):  # type: ignore[arg-type]
+    with Heartbeat(Unreachable(), "run"):  # type: ignore[arg-type]
         time.sleep(0.3)
     assert len(beats) > 2

@@ -132,7 +132,7 @@ def test_rows_that_dagster_has_forgotten(shop: Shop) -> None:
 def silver(shop: Shop) -> list[Any]:
     """The events of the positions that are not reported."""
     states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
-    return UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, time.time(), {})
+    return UnreportedPositions(shop.lake.runtime).events(shop.instance, states, time.time(), {})
 
 
 def read_ahead(shop: Shop) -> None:
@@ -173,9 +173,9 @@ def test_marts_that_a_run_is_about_to_report(shop: Shop) -> None:
     shop.instance.report_run_canceled(run)
     # The continuous run reports what it refreshes with a delay.
     missed = UnreportedMarts(shop.lake.runtime, shop.lake.marts, FirstPeriods.any(shop.lake.config))
-    found = missed.events(shop.instance, 60.0, {"shop": 300.0})
+    found = missed.events(shop.instance, {"shop": 300.0})
     assert {event.asset_key for event in found} == {DAY}
-    assert {event.asset_key for event in missed.events(shop.instance, 60.0, {"shop": 0.0})} == {DAY, ALL}
+    assert {event.asset_key for event in missed.events(shop.instance, {"shop": 0.0})} == {DAY, ALL}
 
 
 def test_a_partition_that_a_killed_run_has_emptied(shop: Shop) -> None:

@@ -1,7 +1,6 @@
 """How long a failing asset waits, by the history that Dagster keeps."""
 
 import time
-from datetime import timedelta
 
 import dagster as dg
 import pytest
@@ -12,11 +11,8 @@ from lake_assets.orchestration.checks.check_history import check_executions, lat
 from lake_assets.orchestration.runs.retry_wait import check_retry_wait, runs_retry_wait
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import mart_tag
-from lake_assets.rounds.backoff import Backoff
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, add_run, plan_check
 
-BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
-BACKOFF = Backoff(BASE, MOST)
 CHECK = dg.AssetCheckKey(SALES, "applied")
 TAGS = {mart_tag("sales_total"): "1"}
 TOTAL = dg.AssetKey(["gold", "sales_total"])
@@ -43,12 +39,12 @@ def planned(
 
 
 def waits(instance: dg.DagsterInstance) -> float:
-    return check_retry_wait(instance, CHECK, BACKOFF)
+    return check_retry_wait(instance, CHECK)
 
 
 def test_without_history_there_is_no_wait(instance: dg.DagsterInstance) -> None:
     assert waits(instance) == 0
-    assert runs_retry_wait(instance, TAGS, TOTAL, BACKOFF) == 0
+    assert runs_retry_wait(instance, TAGS, TOTAL) == 0
 
 
 def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstance) -> None:
@@ -56,7 +52,7 @@ def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstan
     assert waits(instance) == pytest.approx(15, abs=2)
     evaluated(instance, False, False)
     assert waits(instance) == pytest.approx(60, abs=2)
-    assert check_retry_wait(instance, CHECK, BACKOFF, now=time.time() + 61) == 0
+    assert check_retry_wait(instance, CHECK, now=time.time() + 61) == 0
     evaluated(instance, True)
     assert waits(instance) == 0
     evaluated(instance, False)
@@ -76,7 +72,7 @@ def test_a_run_that_failed_before_the_check_counts_from_its_end(instance: dg.Dag
     (turn,) = check_executions(instance, CHECK)
     assert turn.passed is None
     assert turn.at == record.end_time
-    assert check_retry_wait(instance, CHECK, BACKOFF, now=record.end_time + 5) == pytest.approx(10)
+    assert check_retry_wait(instance, CHECK, now=record.end_time + 5) == pytest.approx(10)
 
 
 def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInstance) -> None:
@@ -146,7 +142,7 @@ def ended(instance: dg.DagsterInstance, *, failed: bool, materializes: bool = Fa
 
 
 def run_waits(instance: dg.DagsterInstance) -> float:
-    return runs_retry_wait(instance, TAGS, TOTAL, BACKOFF)
+    return runs_retry_wait(instance, TAGS, TOTAL)
 
 
 def test_runs_that_failed_in_a_row(instance: dg.DagsterInstance) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -259,7 +260,8 @@ def test_a_run_in_flight_blocks(new_shop: Callable[..., Shop], status: DagsterRu
 def test_a_silent_run_is_declared_failed_and_its_table_requested_again(
     new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = new_shop(automation={"backoff_base": "15s", "backoff_max": "15m"})
+    shop = new_shop()
+    shop.first_wait = timedelta(seconds=15)
     shop.change("sales", [1])
     dead = add_run(shop.instance, [SALES], DagsterRunStatus.STARTED, {HEARTBEAT: str(time.time())})
     plan_check(shop.instance, dead)

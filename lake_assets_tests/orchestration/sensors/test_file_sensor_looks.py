@@ -36,7 +36,8 @@ def test_a_location_that_cannot_be_listed_is_named_and_recovers(new_shop: Callab
 
 
 def test_strange_files_are_told_once(new_shop: Callable[..., Shop], caplog: pytest.LogCaptureFixture) -> None:
-    shop = new_shop(automation={"poll_window": "1s", "poll_interval": "0.05s"})
+    shop = new_shop(automation={"poll_interval": "0.05s"})
+    shop.window = 1.0
     stranger = shop.folder / "bronze/readme.txt"
     stranger.parent.mkdir(parents=True)
     stranger.write_text("not from DMS")
@@ -53,7 +54,8 @@ def test_strange_files_are_told_once(new_shop: Callable[..., Shop], caplog: pyte
 def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
     new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = new_shop(automation={"poll_window": "0.2s", "poll_interval": "0.1s"})
+    shop = new_shop(automation={"poll_interval": "0.1s"})
+    shop.window = 0.2
     shop.change("sales", [1])
     # Before the slow bucket: pending, and to be requested whatever the look does. On a busy machine even this look may
     # take longer than one of these short ticks.
@@ -98,14 +100,15 @@ def test_polling_leaves_most_of_the_machine_to_the_runs() -> None:
         pauses.append(seconds)
         clock[0] += seconds
 
-    automation = AutomationConfig(poll_interval=timedelta(seconds=0.5), poll_window=timedelta(seconds=4))
+    automation = AutomationConfig(poll_interval=timedelta(seconds=0.5))
     poll(look, automation, clock=lambda: clock[0], sleep=sleep)
     assert pauses == [1.0, 1.0, 1.0]
     assert clock[0] <= 4
 
 
 def test_what_is_found_within_a_tick_is_requested_at_once(new_shop: Callable[..., Shop]) -> None:
-    shop = new_shop(automation={"poll_window": "20s", "poll_interval": "0.1s"})
+    shop = new_shop(automation={"poll_interval": "0.1s"})
+    shop.window = 20.0
     timer = threading.Timer(1.0, shop.change, ("sales", [1]))
     timer.start()
     began = time.monotonic()

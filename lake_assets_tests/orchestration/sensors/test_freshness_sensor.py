@@ -119,7 +119,7 @@ def test_what_a_run_that_stays_up_will_tell_is_left_to_it(shop: Shop) -> None:
 
     def look(at: float) -> list[str]:
         states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
-        found = missed.events(shop.instance, states, 60.0, at, {"shop": 300.0})
+        found = missed.events(shop.instance, states, at, {"shop": 300.0})
         return [type(event).__name__ for event in found]
 
     for number in range(2):
@@ -142,10 +142,8 @@ def test_a_failure_of_meanwhile_is_not_over(shop: Shop) -> None:
     (sales,) = (target for target in shop.lake.targets if target.name == "sales")
     failed = TableResult(sales, error=OSError("a row of the file that came next"))
     shop.instance.report_runless_asset_event(applied_evaluation(failed))
-    assert UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, read_at, {}) == []
-    assert (
-        len(UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, time.time(), {})) == 1
-    )
+    assert UnreportedPositions(shop.lake.runtime).events(shop.instance, states, read_at, {}) == []
+    assert len(UnreportedPositions(shop.lake.runtime).events(shop.instance, states, time.time(), {})) == 1
 
 
 def outcomes(shop: Shop, asset: dg.AssetKey, name: str) -> list[bool | None]:

@@ -51,10 +51,7 @@ TABLES: dict[str, Any] = {
 AUTOMATION = {
     "apply_threads": 1,  # a point is passed by one table, and the others have not begun
     "rewrite_below_mb": 0,  # a table that is rewritten passes no delete
-    "poll_window": "10s",
     "poll_interval": "10s",
-    "heartbeat_interval": "0.2s",
-    "heartbeat_timeout": "1s",
 }
 TOGETHER = ("evolve, altered", "quarantined, done", "fast_forward, done")
 """Points at which the process dies with the Spark in it."""
