@@ -70,9 +70,9 @@ def test_a_former_setting_is_taken_out_and_named_once(load, tmp_path, caplog) ->
     found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     end = "Remove the line."
     assert sorted(found) == [
-        f"{file}: checks.history is no longer a setting, and has no effect; the lake has 14. {end}",
-        f"{file}: checks.reconcile.slices is no longer a setting, and has no effect; the lake has 7. {end}",
-        f"{file}: sources.bikeshare.listing is no longer a setting, and has no effect; the lake has "
+        f"{file}: checks.history is no longer a setting and has no effect: the lake uses 14. {end}",
+        f"{file}: checks.reconcile.slices is no longer a setting and has no effect: the lake uses 7. {end}",
+        f"{file}: sources.bikeshare.listing is no longer a setting and has no effect: the lake uses "
         f"{FORMER['sources', ANY, 'listing']}. {end}",
     ]
     assert (lake.checks.schedule, lake.checks.reconcile is not None) == ("0 4 * * *", True)

@@ -40,7 +40,7 @@ FORMER: Mapping[Keys, str] = {
 def without_former(content: dict[str, Any]) -> list[tuple[Keys, str]]:
     """Takes the former settings out of the content of a lake.yaml. Returns the keys of each, and what to do."""
     return [
-        (keys, f"is no longer a setting, and has no effect; the lake has {now}. Remove the line")
+        (keys, f"is no longer a setting and has no effect: the lake uses {now}. Remove the line")
         for former, now in FORMER.items()
         for keys in list(_taken(content, former))
     ]
