@@ -26,7 +26,8 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import processes_of
 
 BRIEF: dict[str, dict[str, Any]] = {
     "lake_assets.orchestration.shared.heartbeat": {"BEAT_SECONDS": 1.0, "SILENT_SECONDS": 12.0},
-    "lake_assets.orchestration.runs.continuous_job": {"REPORT_SECONDS": 5.0, "HAND_OVER_SECONDS": 90.0},
+    "lake_assets.orchestration.runs.continuous_job": {"REPORT_SECONDS": 5.0},
+    "lake_assets.orchestration.runs.kept_alive": {"HAND_OVER_SECONDS": 90.0},
     "lake_assets.rounds.backoff": {"FIRST_WAIT": 1.0, "LONGEST_WAIT": 8.0},
 }
 """Waits short enough for ten minutes."""

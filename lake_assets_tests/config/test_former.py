@@ -19,7 +19,7 @@ from lake_assets.config.config_file import load_lake
 from lake_assets.config.reading.former import ANY, FORMER, without_former
 from lake_assets.iceberg import retention, table_maintenance
 from lake_assets.orchestration.checks import data_checks
-from lake_assets.orchestration.runs import continuous_job
+from lake_assets.orchestration.runs import continuous_job, kept_alive
 from lake_assets.orchestration.sensors import file_sensor, polling
 from lake_assets.orchestration.shared import heartbeat
 from lake_assets.rounds import backoff, maintenance
@@ -32,7 +32,7 @@ NOW: dict[str, object] = {
     "automation.backoff_base": backoff.FIRST_WAIT,
     "automation.backoff_max": backoff.LONGEST_WAIT,
     "automation.bronze_every": timedelta(seconds=file_sensor.REPORT_SECONDS),
-    "automation.continuous.hand_over_after": timedelta(seconds=continuous_job.HAND_OVER_SECONDS),
+    "automation.continuous.hand_over_after": timedelta(seconds=kept_alive.HAND_OVER_SECONDS),
     "automation.continuous.hand_over_events": continuous_job.HAND_OVER_EVENTS,
     "automation.continuous.maintain_after": maintenance.MAINTAIN_AFTER,
     "automation.continuous.report_every": timedelta(seconds=continuous_job.REPORT_SECONDS),

@@ -15,7 +15,7 @@ from lake_assets.orchestration.assets.mart_assets import repository_of
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
-from lake_assets.orchestration.runs.kept_alive import kept_alive, runs_of
+from lake_assets.orchestration.runs.kept_alive import HAND_OVER_SECONDS, kept_alive, runs_of
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.runtime import LakeRuntime
@@ -26,8 +26,6 @@ LISTENING_SECONDS = 1.0
 """How long a round without new files waits for an S3 event, where the source has a queue."""
 REPORT_SECONDS = 30.0
 """How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
-HAND_OVER_SECONDS = 6 * 3600.0
-"""After this time, a new run takes over."""
 HAND_OVER_EVENTS = 5000
 """After this many events, a new run takes over: a run's page in the UI reads them all."""
 IDLE_SECONDS = 0.2

@@ -13,6 +13,9 @@ from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.run_tags import run_tags
 from lake_assets.runtime import LakeRuntime
 
+HAND_OVER_SECONDS = 6 * 3600.0
+"""After this time, a new run takes over, with the definitions of its day."""
+
 
 def kept_alive(
     runtime: LakeRuntime, source: str, job: dg.JobDefinition, name: str, doing: str

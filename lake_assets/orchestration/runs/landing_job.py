@@ -8,15 +8,12 @@ import threading
 
 import dagster as dg
 
-from lake_assets.orchestration.runs.kept_alive import kept_alive
+from lake_assets.orchestration.runs.kept_alive import HAND_OVER_SECONDS, kept_alive
 from lake_assets.orchestration.shared.asset_keys import prefixed
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.rounds.landings import land_until
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
-
-HAND_OVER_SECONDS = 6 * 3600.0
-"""After this time, a new run takes over, with the definitions of its day."""
 
 
 def landing_job(runtime: LakeRuntime, source: str, hand_over: float = HAND_OVER_SECONDS) -> dg.JobDefinition:
