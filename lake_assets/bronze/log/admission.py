@@ -104,7 +104,8 @@ def admit(
     full loads by table and key, then CDC by flush time and key.
 
     `based_on` is the log's head before the files were listed. A key that was logged since is left out: its listing is
-    out of date, and the next scan lists it again. `listed`: all keys of the bucket, if they were listed. `absent`:
+    out of date, and the next scan lists it again. So is a file whose content was logged since under another key:
+    whether that object is still there was not asked. `listed`: all keys of the bucket, if they were listed. `absent`:
     known keys that the bucket no longer has.
     """
     # A file found twice is one file.
@@ -183,10 +184,8 @@ def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
     if file.kind is FileKind.VANISHED:
         records = known.living(*file.stream)
         return bool(records) and records[-1].offset <= based_on and records[-1].kind is not FileKind.VANISHED
-    return all(
-        record is None or record.offset <= based_on
-        for record in (known.newest.get(file.key), known.former(file))
-    )
+    deciding = (known.newest.get(file.key), known.former(file), known.with_content_of(file))
+    return all(record is None or record.offset <= based_on for record in deciding)
 
 
 def _has_new_content(file: NewFile, known: Known) -> bool:

@@ -39,7 +39,7 @@ from lake_assets.bronze.log.log_record import (
     of_nobody,
     to_arrow,
 )
-from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, Reading, scan
 from lake_assets.bronze.log.streams.merged_records import replace_records
 from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
@@ -174,16 +174,20 @@ class FileLog:
         with self._lock:
             return dict(self._known(source).newest)
 
+    def reading(self, source: str, after: int = 0) -> Reading:
+        """What a scan of the source needs of the log, from one request. `after`: see `Reading.added`."""
+        with self._lock:
+            known, view = self._known(source), self._view
+            added = in_tables(record for record in view.between(after, None) if record.source == source)
+            return Reading(view.head, dict(known.newest), dict(known.shares), dict(known.vanished), added)
+
     def elsewhere(self, source: str, files: Iterable[NewFile]) -> set[str]:
         """The keys of other objects that have, or may have, the content of one of these files: the files may have taken
-        their place."""
+        their place. By the log as last read, because `append` leaves a file whose content was logged since to the next
+        scan."""
         with self._lock:
-            return {key for file in files for key in self._known(source).elsewhere(file)}
-
-    def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
-        """By place of a transaction file and by stream, the records of the file's newest version."""
-        with self._lock:
-            return dict(self._known(source).shares)
+            known = self._view.known(source)
+            return {key for file in files for key in known.elsewhere(file)}
 
     def head(self) -> int:
         """The highest offset; 0 for an empty log."""
@@ -271,11 +275,6 @@ class FileLog:
         for attempt in _competing():
             with self._lock, attempt:
                 replace_records(self._catalog.load_table(TABLE), former, new)
-
-    def vanished(self, source: str) -> dict[tuple[str, str], int]:
-        """By stream, the offset of the newest record of vanished files: all files before it are gone."""
-        with self._lock:
-            return dict(self._known(source).vanished)
 
     def log_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None

@@ -170,7 +170,7 @@ class Known:
         two parts of a full load."""
         if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
             return None
-        chain, other = self._living(file), self.contents.get(content_of(file))
+        chain, other = self._living(file), self.with_content_of(file)
         if chain is not None and chain.now.is_of(file):
             at = chain.now.at
             return at if (at.key, at.version) != (file.key, file.version) else None
@@ -191,7 +191,7 @@ class Known:
         if chain is not None:
             at = chain.now.at
             return at.key != file.key and at.key not in absent and chain.had(file)
-        other = self.contents.get(content_of(file)) if file.content is not None else None
+        other = self.with_content_of(file)
         if other is None or file.kind is not FileKind.LOAD or file.one_stamp is not False:
             return False
         its_chain = self._chain_of(other)
@@ -200,9 +200,13 @@ class Known:
     def elsewhere(self, file: NewFile) -> set[str]:
         """The keys of other objects that have, or may have, the file's content: whether they are there decides what the
         file is."""
-        other = self.contents.get(content_of(file)) if file.content is not None else None
+        other = self.with_content_of(file)
         chains = [self._living(file), self._chain_of(other) if other is not None else None]
         return {chain.now.at.key for chain in chains if chain is not None} - {file.key}
+
+    def with_content_of(self, file: NewFile) -> LoggedFile | None:
+        """The newest record that has the file's content, in any folder of the table."""
+        return self.contents.get(content_of(file)) if file.content is not None else None
 
     def _living(self, file: NewFile) -> Chain | None:
         """The chain of the file to which an object belongs by its key, unless it has vanished."""

@@ -4,7 +4,8 @@ Here: reading records and caching them. Not here: writing them (`file_log.py`).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 
 from pyiceberg.expressions import BooleanExpression
@@ -25,6 +26,23 @@ def scan(
     """All records, or those that match, by offset. Raises FileNotFoundError if maintenance deleted a file meanwhile."""
     found = rows(table.scan()) if wanted is None else table.scan(row_filter=wanted).to_arrow()
     return from_arrow(found, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One source's part of the log at one moment, which a scan reads before it lists: later records may be newer than
+    the listing."""
+
+    head: int
+    """The highest offset."""
+    newest: Mapping[str, LoggedFile]
+    """By key, the last record of each file."""
+    shares: Mapping[str, Mapping[str, LoggedFile]]
+    """By place of a transaction file and by stream, the records of the file's newest version."""
+    vanished: Mapping[tuple[str, str], int]
+    """By stream, the offset of the newest record of vanished files: all files before it are gone."""
+    added: Sequence[LoggedFile]
+    """The records above the offset that the caller had read up to, as tables see them."""
 
 
 class LogView:

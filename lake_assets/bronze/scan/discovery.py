@@ -28,9 +28,10 @@ from lake_assets.bronze.files.unsupported import UnsupportedFile
 from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.log.log_view import Reading
 from lake_assets.bronze.scan.first_times import earliest_time
 from lake_assets.bronze.scan.object_listing import Listing
-from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
+from lake_assets.bronze.scan.shares import find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.table_folders import (
     TableFolders,
@@ -105,15 +106,16 @@ def discover(
     meanwhile is left to the next scan. `removals`: the removals that S3 reported, by key. Raises StoreError if the
     location cannot be listed; nothing is logged then.
     """
-    scan = _Scan.of(source_name, source, store, log)
-    listed = (listing or Listing(source, store)).scan(log, source_name, hints)
+    listing = listing or Listing(source, store)
+    scan = _Scan(source, store, log.reading(source_name, after=listing.head))
+    listed = listing.scan(scan.log.added, hints)
     scan.classify(listed.objects)
     found = scan.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.elsewhere(source_name, found), listed.keys)
-    known = log.records(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
+    known = log.records(source_name, upto=scan.log.head) if scan.misses_a_table(listed.keys) else []
     vanished = scan.vanished(known, listed.keys or (), absent, removals)
     found += [vanished_record(table, scan.began) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=scan.head, listed=listed.keys, absent=absent)
+    logged = log.append(source_name, found, based_on=scan.log.head, listed=listed.keys, absent=absent)
     seen = frozenset(obj.key for obj in listed.objects)
     return Discovery(
         logged,
@@ -132,16 +134,12 @@ def discover(
 
 @dataclass
 class _Scan:
-    """One scan of a location, and the log before the listing: later records may be newer than the listing."""
+    """One scan of a location, and the log before the listing."""
 
     source: SourceConfig
     store: ObjectStore
-    folders: TableFolders
-    head: int
-    newest: Mapping[str, LoggedFile]
-    shares: Mapping[str, Shares]
-    marks: Mapping[tuple[str, str], int]
-    began: datetime
+    log: Reading
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = field(default_factory=list)
     """Files that may be new."""
     data_files: list[DataFile] = field(default_factory=list)
@@ -150,21 +148,18 @@ class _Scan:
     strays: dict[str, str] = field(default_factory=dict)
     ignored: int = 0
 
-    @classmethod
-    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Scan":
-        head, newest = log.head(), log.newest(source_name)
-        # Without the setting, no key is a transaction file's.
-        shares = log.shares(source_name) if source.dms.preserve_transactions else {}
-        marks, began = log.vanished(source_name), datetime.now(UTC)
-        return cls(source, store, TableFolders(source), head, newest, shares, marks, began)
+    @cached_property
+    def folders(self) -> TableFolders:
+        """How the source's folders are named."""
+        return TableFolders(self.source)
 
     def classify(self, objects: Iterable[StoredObject]) -> None:
         """Classifies by their keys the objects that the log alone does not classify."""
         for obj in objects:
-            if not _is_settled(obj, self.newest.get(obj.key), self.marks, self.source):
+            if not _is_settled(obj, self.log.newest.get(obj.key), self.log.vanished, self.source):
                 self._classify(obj)
         if self.source.ignore_case:
-            strange = mixed_folders(self.data_files, logged_folders(self.newest.values()))
+            strange = mixed_folders(self.data_files, logged_folders(self.log.newest.values()))
             self.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
             self.candidates = [(obj, file) for obj, file in self.candidates if obj.key not in strange]
 
@@ -186,10 +181,11 @@ class _Scan:
             self._classify_data_file(obj, parsed)
 
     def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
-        held = self.shares.get(place_of(obj.key), {})
+        held = self.log.shares.get(place_of(obj.key), {})
         if unnamed := unnamed_tables(held, self.source):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
-        if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, self.source):
+        known = _is_known(obj, self.log.newest.get(obj.key), self.log.vanished)
+        if known and not is_unsettled(held, self.source):
             self.unconfigured.update(unnamed)
         else:
             self.candidates.append((obj, file))
@@ -198,7 +194,7 @@ class _Scan:
         if not obj.size:
             self.strays[obj.key] = EMPTY
         self.data_files.append(file)
-        if not _is_known(obj, self.newest.get(obj.key), self.marks):
+        if not _is_known(obj, self.log.newest.get(obj.key), self.log.vanished):
             self.candidates.append((obj, file))
 
     def inspected(self, threads: int, budget: int) -> list[NewFile]:
@@ -218,10 +214,10 @@ class _Scan:
     ) -> list[NewFile] | UnknownKey:
         obj, file = candidate
         if isinstance(file, TransactionFile):
-            known = self.shares.get(place_of(obj.key), {})
+            known = self.log.shares.get(place_of(obj.key), {})
             return find_shares(obj, file, known, self.store, self.source)
         dms = self.source.settings(file.qualified_table, file.flush_time)
-        seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
+        seen = _inspected_file(obj, file, self.log.newest.get(obj.key), self.store, dms, budget)
         if not isinstance(seen, NewFile):
             return seen or []
         if obj.size <= budget:
@@ -233,7 +229,7 @@ class _Scan:
 
     def _dated(self, file: NewFile, dms: DmsSettings) -> NewFile:
         """A full-load part that was written again, with the earliest time of its rows: they may be in another order."""
-        known = self.newest.get(file.key)
+        known = self.log.newest.get(file.key)
         again = file.version != known.version if known is not None else place_of(file.key) in self.places
         if not again or file.kind is not FileKind.LOAD or file.first_commit_ts is None:
             return file
@@ -243,18 +239,18 @@ class _Scan:
     @cached_property
     def places(self) -> frozenset[str]:
         """The places of the known files."""
-        return frozenset(place_of(key) for key in self.newest)
+        return frozenset(place_of(key) for key in self.log.newest)
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:
         """Whether a table may have no file among all `keys`; cheap, because every scan calls it."""
         if keys is None:
             return False
-        alive = {self.newest[key].stream for key in keys if key in self.newest}
+        alive = {self.log.newest[key].stream for key in keys if key in self.log.newest}
         return any(
             file.stream not in alive
             and file.qualified_table in self.source.tables
-            and file.offset > self.marks.get(file.stream, 0)
-            for file in self.newest.values()
+            and file.offset > self.log.vanished.get(file.stream, 0)
+            for file in self.log.newest.values()
         )
 
     def vanished(

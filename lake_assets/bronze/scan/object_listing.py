@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
-from lake_assets.bronze.log.file_log import FileLog, LoggedFile
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.table_folders import folder_of
 from lake_assets.config import SourceConfig, TableName
 from lake_assets.storage.object_store import ObjectStore, StoredObject
@@ -76,7 +76,8 @@ class Listing:
         self._source = source
         self._store = store
         self._clock = clock
-        self._head = 0
+        self.head = 0
+        """The offset up to which the log was read."""
         self._known = 0
         # For tables without a file yet, the folders that DMS will create.
         self._tails = {TableName.parse(table).prefix: _Tail() for table in source.tables}
@@ -86,11 +87,11 @@ class Listing:
         self._pass: Iterator[StoredObject] | None = None
         self._passed: set[str] = set()
 
-    def scan(self, log: FileLog, source_name: str, hints: Collection[str] = ()) -> Listed:
-        """The objects that may be new, and some that are not. `hints`: keys that are reported as new; their tables are
-        listed. Raises StoreError."""
-        first = self._head == 0
-        self._read_log(log.files(source_name, after=self._head))
+    def scan(self, added: Iterable[LoggedFile], hints: Collection[str] = ()) -> Listed:
+        """The objects that may be new, and some that are not. `added`: the log's records above `head`. `hints`: keys
+        that are reported as new; their tables are listed. Raises StoreError."""
+        first = self.head == 0
+        self._read_log(added)
         if first or self._known <= WHOLE_BELOW:
             whole = tuple(self._store.list())
             return Listed(whole, frozenset(obj.key for obj in whole))
@@ -114,9 +115,9 @@ class Listing:
 
     def _read_log(self, records: Iterable[LoggedFile]) -> None:
         """Reads the records logged since the last scan."""
-        now, at_first = self._clock(), self._head == 0
+        now, at_first = self._clock(), self.head == 0
         for record in records:
-            self._head = record.offset
+            self.head = record.offset
             if record.kind is FileKind.VANISHED:
                 continue
             self._known += not record.retry

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -179,6 +180,16 @@ def test_a_stale_listing_does_not_bring_back_old_content(log, open_catalog, load
     FileLog(open_catalog()).append("s", [load(1, "newer")])
     assert log.append("s", [load(1, "older")], based_on=head) == []
     assert [record.version for record in log.files()] == ["newer"]
+
+
+def test_content_that_was_logged_since_in_another_folder(log, open_catalog, cdc):
+    """Nobody has asked whether that object is still there: the next scan asks, and decides."""
+    head, there = log.head(), cdc(1, content="digest")
+    moved = replace(there, key=there.key.replace("trips/", "trips/20240501/"))
+    FileLog(open_catalog()).append("s", [there])
+    assert log.append("s", [moved], based_on=head) == []
+    (copy,) = log.append("s", [moved], absent=log.elsewhere("s", [moved]))
+    assert copy.copy_of == 1
 
 
 @pytest.mark.parametrize("landed", [True, False])

@@ -16,7 +16,7 @@ import pytest
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan import object_listing
-from lake_assets.bronze.scan.object_listing import PAGE, Listing
+from lake_assets.bronze.scan.object_listing import PAGE, Listed, Listing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.object_store import StoredObject, StoreError
 from lake_assets_tests.helpers.files.records import logged
@@ -62,9 +62,6 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[LoggedFile] = []
-
-    def files(self, source: str, after: int = 0) -> list[LoggedFile]:
-        return self.records[after:]
 
     def add(self, *keys: str) -> None:
         for key in keys:
@@ -114,10 +111,13 @@ class World:
         """After so many looks at most, a file is found wherever it is."""
         return -(-len(self.log.records) // (PAGE * object_listing.PAGES)) + 1
 
+    def scan(self, *hints: str) -> Listed:
+        return self.listing.scan(self.log.records[self.listing.head :], hints)
+
     def look(self, *hints: str) -> tuple[set[str], int, bool]:
         """New keys, which then enter the log; requests; whether a pass was completed."""
         before = self.bucket.requests
-        found = self.listing.scan(self.log, "shop", hints)  # type: ignore[arg-type]
+        found = self.scan(*hints)
         known = {record.key for record in self.log.records}
         new = {obj.key for obj in found.objects} - known
         self.log.add(*sorted(new))
@@ -254,5 +254,5 @@ def test_a_late_transaction_file_that_is_told_of_is_found_at_once(by_turns: Turn
     world.listing._tails["cdc/"].start_after = "cdc/CDC_TXN-9.csv"
     late = "cdc/CDC_TXN-00000000000000000005.csv"
     world.bucket.put(late)
-    assert late not in {obj.key for obj in world.listing.scan(world.log, "shop").objects}  # type: ignore[arg-type]
-    assert late in {obj.key for obj in world.listing.scan(world.log, "shop", [late]).objects}  # type: ignore[arg-type]
+    assert late not in {obj.key for obj in world.scan().objects}
+    assert late in {obj.key for obj in world.scan(late).objects}

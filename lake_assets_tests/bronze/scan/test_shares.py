@@ -36,7 +36,7 @@ class Bench(ScannedSource):
         return {file.qualified_table: file.rows for file in self.run(**options).logged}
 
     def shares(self, key: str = FILE) -> dict[str, int | None]:
-        return {table: share.rows for table, share in self.log.shares("shop")[place_of(key)].items()}
+        return {table: share.rows for table, share in self.log.reading("shop").shares[place_of(key)].items()}
 
 
 def configured(*tables: str, **dms: Any) -> SourceConfig:
@@ -228,8 +228,8 @@ def test_shares_of_a_version_that_was_superseded_meanwhile(
     log.append("s", [share("v2", "trips"), share("v2", "notes", rows=0)])
     assert log.append("s", [share("v1", "trips"), share("v1", "notes"), share("v1", "late")]) == []
     assert log.append("s", [share("v3", "late")], based_on=1) == []
-    assert FileLog(open_catalog()).shares("s").keys() == {place_of(FILE)}
-    assert {s.version for s in FileLog(open_catalog()).shares("s")[place_of(FILE)].values()} == {"v2"}
+    assert FileLog(open_catalog()).reading("s").shares.keys() == {place_of(FILE)}
+    assert {s.version for s in FileLog(open_catalog()).reading("s").shares[place_of(FILE)].values()} == {"v2"}
 
 
 def test_one_commit_has_all_shares_or_none(share: Callable[..., NewFile]) -> None:
