@@ -35,6 +35,7 @@ from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
+    added_rows,
     count_rows,
     delete_rows,
     next_position,
@@ -186,9 +187,11 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         before = head.snapshot_id
     with context.watch.stage("write"):
         write_final_commit(context, current, result, written)
-        written.confirm(written.kept_rows)
+        # Nothing is written after it: one look at the branch serves both checks.
+        table, head = current.head(context.runtime.catalog)
+        written.confirm(added_rows(head) - written.kept_rows)
     with context.watch.stage("check"):
-        result = count_rows(reader, current, result, written, before)
+        result = count_rows(reader, table, head, result, written, before)
         unseen = written.unseen_updates(result.rows_removed)
         result = replace(result, unseen_updates=unseen)
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):

@@ -41,7 +41,7 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole log, read and written in one pass."""
-    if (held := _held(reader, reading, current, after="")) is not None:
+    if (held := _held(reader, reading, after="")) is not None:
         return replace(held, strategy="overwrite", is_whole=True, touched=all_touched(reader.context.target))
     target, counted = reader.context.target, Observed()
     changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
@@ -55,7 +55,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Reads the batch; the commit that has the position appends its rows."""
     context = reader.context
     known = _files_in_log(reader)
-    held = None if known else _held(reader, reading, current, after=context.position.max_sequence)
+    held = None if known else _held(reader, reading, after=context.position.max_sequence)
     if held is not None and held.images is not None:
         with context.watch.stage("touched_periods"):
             return replace(held, touched=touched_by_rows(context.target, held.images))
@@ -81,7 +81,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     return Written(strategy="append", keys=seen.used, rows=rows, images=images, touched=touched)
 
 
-def _held(reader: BatchReader, reading: Reading, current: Attempt, *, after: str) -> Written | None:
+def _held(reader: BatchReader, reading: Reading, *, after: str) -> Written | None:
     """The rows that this process holds; None if they have to be compared, with each other or with those that were
     applied up to the sequence `after`."""
     context, seen = reader.context, reading.foreseen
@@ -97,7 +97,7 @@ def _held(reader: BatchReader, reading: Reading, current: Attempt, *, after: str
         keys=seen.rows,
         rows=seen.rows,
         images=reading.held.every,
-        confirm=lambda kept: refuse_unforeseen(context, current, seen.rows),
+        confirm=lambda added: refuse_unforeseen(added, seen.rows),
     )
 
 

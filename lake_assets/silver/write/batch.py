@@ -56,9 +56,9 @@ class Written:
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
-    confirm: Callable[[int], None] = lambda kept: None
-    """Called with `kept_rows` after the last write, before the rows are counted. Raises Unforeseen if the other written
-    rows are not those that were foreseen."""
+    confirm: Callable[[int], None] = lambda added: None
+    """Called after the last write, before the rows are counted, with the number of rows that it has added besides
+    `kept_rows`. Raises Unforeseen if these are not those that were foreseen."""
     present: int | None = None
     """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0

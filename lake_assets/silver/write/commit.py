@@ -43,11 +43,14 @@ class Unforeseen(Exception):
     """The rows of a batch are not what the look at its files promised."""
 
 
-def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: int = 0) -> None:
-    """Raises Unforeseen unless the branch's last commit has added so many rows. `bad`: rows that cannot be used, as far
-    as they were counted."""
-    _, head = current.head(context.runtime.catalog)
-    added = int(summary(head).get("added-records", "0"))
+def added_rows(head: Snapshot) -> int:
+    """How many rows the commit has added."""
+    return int(summary(head).get("added-records", "0"))
+
+
+def refuse_unforeseen(added: int, rows: int, bad: int = 0) -> None:
+    """Raises Unforeseen unless the branch's last commit has `added` so many rows. `bad`: rows that cannot be used, as
+    far as they were counted."""
     if added != rows or bad:
         raise Unforeseen(f"unusable rows: {bad}; written rows: {added}, foreseen: {rows}")
 
@@ -292,12 +295,17 @@ def _properties(context: BatchContext, result: BatchResult, written: Written) ->
 
 
 def count_rows(
-    reader: BatchReader, current: Attempt, result: BatchResult, written: Written, before: int | None
+    reader: BatchReader,
+    table: Table,
+    head: Snapshot,
+    result: BatchResult,
+    written: Written,
+    before: int | None,
 ) -> BatchResult:
-    """The result with the rows that Iceberg counted. `before`: the branch's head before its last commit. Raises
-    RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
+    """The result with the rows that Iceberg counted. `table`, `head`: the table after the branch's last commit, and
+    that commit; `before`: the branch's head before it. Raises RowCountMismatch, before anything is published, and
+    ApplyConflict when the branch was dropped."""
     context = reader.context
-    table, head = current.head(context.runtime.catalog)
     if head.parent_snapshot_id != before:
         # Iceberg has created a missing branch again, at main: it lacks the batch's deletes.
         raise ApplyConflict(

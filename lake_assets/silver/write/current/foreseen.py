@@ -67,7 +67,7 @@ def replace_foreseen_keys(
     rewrites = context.rewrites(counts.keys)
     with ThreadPoolExecutor(1, thread_name_prefix="images") as thread:
         # Spark deletes while this process writes many rows to files for it.
-        last_images = thread.submit(_last_images, context, current, reading, last)
+        last_images = thread.submit(_last_images, context, reading, last)
         deletes = not rewrites and delete_last(context, current, last)
         images, confirm = last_images.result()
 
@@ -97,7 +97,7 @@ def write_foreseen_table(
     context, counts = reader.context, last.counts
     reader.check(reading, reading.foreseen)
     context.stage("write")
-    images, confirm = _last_images(context, current, reading, last)
+    images, confirm = _last_images(context, reading, last)
     return Written(
         "overwrite",
         keys=counts.keys,
@@ -111,12 +111,12 @@ def write_foreseen_table(
 
 
 def _last_images(
-    context: BatchContext, current: Attempt, reading: Reading, last: LastChanges
+    context: BatchContext, reading: Reading, last: LastChanges
 ) -> tuple[DataFrame, Callable[[int], None]]:
     """The rows of the keys that have one in the end, and a function that confirms that these rows were written."""
     rows = last.counts.rows
     if reading.held is not None:
-        return reading.held.rows(last.is_row), lambda kept: refuse_unforeseen(context, current, rows + kept)
+        return reading.held.rows(last.is_row), lambda added: refuse_unforeseen(added, rows)
     observed = Observed()
     changes = observed.on(
         last.marked(reading.changes, last.is_row),
@@ -124,8 +124,8 @@ def _last_images(
     )
     images = changes.filter(F.col("_marked") & F.col("_bad").isNull())
 
-    def confirm(kept: int) -> None:
-        refuse_unforeseen(context, current, rows + kept, bad=int(observed.get["bad"]))
+    def confirm(added: int) -> None:
+        refuse_unforeseen(added, rows, bad=int(observed.get["bad"]))
         refuse_written_again(reading)
 
     return images.select("_image.*"), confirm

@@ -27,6 +27,7 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
+    added_rows,
     delete_matching,
     on_branch,
     refuse_unforeseen,
@@ -47,7 +48,7 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     is_load = changes is None and reading.held is None
     if is_load and (inserts := _foreseen_inserts(context, load)) is not None and load.has_unique_keys:
         reader.check(reading, inserts)
-        return _unique_inserts(context, load, current, inserts.rows)
+        return _unique_inserts(context, load, inserts.rows)
     seen, rows = _written(context, load, current)
     several: DataFrame | None = None
     number = 0
@@ -84,12 +85,12 @@ def _foreseen_inserts(context: BatchContext, load: Reading) -> ChangeFigures | N
     return foreseen if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows else None
 
 
-def _unique_inserts(context: BatchContext, load: Reading, current: Attempt, rows: int) -> Written:
+def _unique_inserts(context: BatchContext, load: Reading, rows: int) -> Written:
     """The rows of the full load, none of which has the key of another, for the commit that has the position."""
 
-    def confirm(kept: int) -> None:
+    def confirm(added: int) -> None:
         # Every row is written or bad, so that their number shows whether one is bad.
-        refuse_unforeseen(context, current, rows)
+        refuse_unforeseen(added, rows)
         refuse_written_again(load)
 
     context.stage("write")
@@ -110,7 +111,8 @@ def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[Ch
     foreseen = _foreseen_inserts(context, load)
     if foreseen is not None:
         write_all(context, current, _inserts(load.usable))
-        refuse_unforeseen(context, current, foreseen.rows)
+        _, head = current.head(context.runtime.catalog)
+        refuse_unforeseen(added_rows(head), foreseen.rows)
         return foreseen, foreseen.rows
     observed = Observed()
     write_all(context, current, observed.on(_inserts(load.good), F.count(F.lit(1)).alias("rows")))
