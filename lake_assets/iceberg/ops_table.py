@@ -66,15 +66,17 @@ class OpsTable(Generic[T]):
 
     def parsed(self) -> T:
         """The parsed rows of the current snapshot."""
-        with self._lock:
-            try:
-                self._refresh()
-            except FileNotFoundError as error:
-                raise LakeError(
-                    f"{self._identifier}: one of its files is gone ({error}), so that the catalog was restored to an "
-                    "earlier state, or the file was deleted. Run `lake-assets recover`."
-                ) from error
-            return self._parsed
+        try:
+            # Without the lock, so that threads do not wait for the catalog one after the other.
+            table = self._load()
+            with self._lock:
+                self._take(table)
+                return self._parsed
+        except FileNotFoundError as error:
+            raise LakeError(
+                f"{self._identifier}: one of its files is gone ({error}), so that the catalog was restored to an "
+                "earlier state, or the file was deleted. Run `lake-assets recover`."
+            ) from error
 
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process
@@ -140,17 +142,24 @@ class OpsTable(Generic[T]):
         return table
 
     def _refresh(self) -> Table | None:
+        table = self._load()
+        self._take(table)
+        return table
+
+    def _load(self) -> Table | None:
         try:
-            table = self._catalog.load_table(self._identifier)
+            return self._catalog.load_table(self._identifier)
         except NoSuchTableError:
-            table = None
+            return None
+
+    def _take(self, table: Table | None) -> None:
+        """Parses the rows of the table, unless they are parsed."""
         snapshot = current_snapshot(table)
         if table is None or snapshot is None:
             self._snapshot_id, self._parsed = None, self._parse([])
         elif snapshot.snapshot_id != self._snapshot_id:
             self._parsed = self._parse(_python_rows(table))
             self._snapshot_id = snapshot.snapshot_id
-        return table
 
 
 def _until_won() -> Retrying:
