@@ -31,9 +31,13 @@ class ContractLog:
     def __init__(self, catalog: Catalog) -> None:
         self._table = OpsTable(catalog, "contracts", _SCHEMA, _by_table)
 
+    def every(self) -> Mapping[str, Contracts]:
+        """The versions of all tables, by `namespace.table`."""
+        return self._table.parsed()
+
     def of(self, silver_table: str) -> Contracts:
         """The versions of a table (`namespace.table`)."""
-        return self._table.parsed().get(silver_table, Contracts())
+        return self.every().get(silver_table, Contracts())
 
     def add(self, silver_table: str, known: Contracts, version: ContractVersion) -> Contracts:
         """Adds the version with the next number, and returns all versions. If another process has added one since

@@ -136,10 +136,12 @@ class FileLog:
     def records(
         self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
     ) -> list[LoggedFile]:
-        """As `files`, with each record as it was logged; perhaps also records of other tables."""
+        """As `files`, with each record as it was logged; perhaps also records of other tables. Up to an offset that the
+        caller has read, the log is not asked again: it is only appended to."""
         with self._lock:
             if self._view.is_loaded:
-                self._refresh()
+                if upto is None or upto > self._view.head:
+                    self._refresh()
                 return [
                     record for record in self._view.between(after, upto) if source in (None, record.source)
                 ]

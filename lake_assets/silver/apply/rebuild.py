@@ -189,7 +189,8 @@ def _from_the_beginning(
     head = current_snapshot(table)
     assert head is not None, "its rows are in a snapshot"
     files = runtime.file_log.files(target.source, target.table)
-    planned = plan_table(runtime, target, Position(), files, datetime.now(UTC), in_one_batch=True)
+    recorded = runtime.contracts.of(target.identifier)
+    planned = plan_table(runtime, target, Position(), files, recorded, datetime.now(UTC), in_one_batch=True)
     if planned.stop is not None:
         raise planned.stop.error(target.table)
     if planned.batch is None:

@@ -7,7 +7,7 @@ batch (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a ba
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from pyiceberg.table import Table
@@ -19,6 +19,7 @@ from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
@@ -39,24 +40,25 @@ Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
-    """A table's turn, up to the head of the log at its beginning."""
+    """A table's turn, up to the head of the log at its first plan."""
 
     runtime: LakeRuntime
     target: Target
-    upto: int
-    """Offset of the log."""
     cut: Cut
     progress: Progress
     damaged: Damaged
     """Files on which the reader failed, in this turn or before; the turn adds to it."""
+    upto: int | None = None
+    """Offset of the log; None before the first plan."""
+    recorded: Contracts = field(default_factory=Contracts)
+    """The table's contracts, as read for the newest plan."""
 
     @classmethod
     def of(cls, runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut) -> "Turn":
         """Begins a turn now."""
-        damaged = known_damage(runtime, target)
-        return cls(runtime, target, runtime.file_log.head(), cut, progress, damaged)
+        return cls(runtime, target, cut, progress, known_damage(runtime, target))
 
     def apply_next(self) -> tuple[BatchResult | None, str | None]:
         """Applies the next batch. Returns its result, or why the table waits; neither when the table is up to date.
@@ -64,14 +66,21 @@ class Turn:
         return retrying(self.target, self._apply_next)
 
     def ends_at(self, position: Position) -> bool:
-        """Whether nothing is left to do at the position; decided without loading the table."""
+        """Whether nothing is left to do at the position, of a batch of this turn; decided by what its plan has read."""
         files = self.runtime.file_log.files(self.target.source, self.target.table, upto=self.upto)
         return self._plan(position, files).state is State.UP_TO_DATE
 
     def _plan(self, position: Position, files: Sequence[LoggedFile], *, in_one_batch: bool = False) -> Plan:
         now = datetime.now(UTC)
         return plan_table(
-            self.runtime, self.target, position, files, now, in_one_batch=in_one_batch, cut=self.cut
+            self.runtime,
+            self.target,
+            position,
+            files,
+            self.recorded,
+            now,
+            in_one_batch=in_one_batch,
+            cut=self.cut,
         )
 
     def _apply_next(self) -> tuple[BatchResult | None, str | None]:
@@ -81,7 +90,10 @@ class Turn:
         table = load_table(self.runtime.catalog, target.identifier)
         refuse_unfit(target, table)
         position = read_position(table)
-        # Another process may have brought the table further than the log was when this turn began.
+        # Read after the table, so that they have whatever it was applied from.
+        head, self.recorded = self.runtime.file_log.head(), self.runtime.contracts.of(target.identifier)
+        self.upto = head if self.upto is None else self.upto
+        # Another process may have brought the table further than the log was at the first plan.
         upto = max(self.upto, position.log_offset)
         files = self.runtime.file_log.files(target.source, target.table, upto=upto)
         plan = self._plan(position, files)

@@ -17,6 +17,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig, TableName
 from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts
 from lake_assets.silver.plan.ambiguous_parts import Stamps
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
@@ -105,13 +106,15 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
         for name in {target.source for target in targets}
     }
 
+    recorded = runtime.contracts.every()
     unknown = _without_table(runtime, [t for t in targets if (t.source, t.table) not in logged])
 
     def state(target: Target) -> TableState:
         if target.identifier in unknown:
             return TableState(target, Position(), (), no_files=_expected(runtime.lake, target))
         files = logged.get((target.source, target.table), ())
-        return _state(runtime, target, files, now, cuts[target.source])
+        contracts = recorded.get(target.identifier, Contracts())
+        return _state(runtime, target, files, contracts, now, cuts[target.source])
 
     # A remote catalog answers in tens of milliseconds, and a sensor's tick has 60 s for a thousand tables. A file on
     # this machine answers in one millisecond, and threads would only contend for it (200 tables: 0.28 s, with threads
@@ -130,7 +133,12 @@ def _without_table(runtime: LakeRuntime, targets: Sequence[Target]) -> frozenset
 
 
 def _state(
-    runtime: LakeRuntime, target: Target, logged: tuple[LoggedFile, ...], now: datetime, cut: Cut
+    runtime: LakeRuntime,
+    target: Target,
+    logged: tuple[LoggedFile, ...],
+    recorded: Contracts,
+    now: datetime,
+    cut: Cut,
 ) -> TableState:
     try:
         table = load_table(runtime.catalog, target.identifier)
@@ -139,7 +147,7 @@ def _state(
     except Exception as error:  # a fault of one table must not stop the others
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
         return TableState(target, Position(), logged, error=error)
-    plan = plan_table(runtime, target, position, logged, now, cut=cut)
+    plan = plan_table(runtime, target, position, logged, recorded, now, cut=cut)
     no_files = "" if logged else _expected(runtime.lake, target)
     note = plan.note or unapplied_partitions(target, table)
     return TableState(target, position, logged, plan, no_files=no_files, note=note)
@@ -161,18 +169,21 @@ def plan_table(
     target: Target,
     position: Position,
     logged: Sequence[LoggedFile],
+    recorded: Contracts,
     now: datetime,
     *,
     in_one_batch: bool = False,
     cut: Cut = NO_CUT,
 ) -> Plan:
-    """The plan of a table; `logged` are all its files in the log, `now` is UTC. `in_one_batch`: all pending
-    files in one batch, however many."""
+    """The plan of a table; `logged` are all its files in the log, `recorded` its contracts, `now` is UTC.
+    `in_one_batch`: all pending files in one batch, however many."""
+    if position.contract_version > len(recorded.versions):
+        # Recorded since they were read, by this process or another one.
+        recorded = runtime.contracts.of(target.identifier)
     change = changed_folders(runtime, target, position)
     passed = logged if change is None else change.passed
-    if (reason := _why_lost(runtime, target, position, passed)) is not None:
+    if (reason := _why_lost(runtime, target, position, passed, recorded)) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
-    recorded = runtime.contracts.of(target.identifier)
     lacks = None
     if change is not None and change.lacking and not change.left and target.mode not in KEEPING_THE_PAST:
         lacks = lacking_rows(target, change.lacking)
@@ -218,7 +229,11 @@ def changed_folders(runtime: LakeRuntime, target: Target, position: Position) ->
 
 
 def _why_lost(
-    runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile]
+    runtime: LakeRuntime,
+    target: Target,
+    position: Position,
+    logged: Sequence[LoggedFile],
+    recorded: Contracts,
 ) -> str | None:
     """Why the log or the contracts that the table was applied with are not those of `lake_ops`; None if they are."""
     log = runtime.file_log
@@ -227,7 +242,7 @@ def _why_lost(
         newer = log.files(target.source, target.table)
         if other := why_other_log(position.log_offset, position.mark, log.identity(), newer):
             return other
-    if position.contract_version > len(runtime.contracts.of(target.identifier).versions):
+    if position.contract_version > len(recorded.versions):
         return (
             f"it has rows of contract {position.contract_version}, and lake_ops.contracts does not have that contract: "
             "the table was dropped, rolled back or restored."
