@@ -25,11 +25,9 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import quoted, sql
 
 OPERATIONS, KIND_NUMBERS = (INSERTED, UPDATED, DELETED), "123"
 """Digits behind a sequence that stand for the operations I, U and D."""
-BLOCK = "_block"
 
 
 def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") -> tuple[DataFrame, Counts]:
@@ -137,24 +135,3 @@ def _states(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
         first, doubtful = F.coalesce("_first", first), F.coalesce("_doubtful", doubtful)
     tombstone = (F.col("_op") == DELETED).alias("_tombstone")
     return changes.select(*keys, tombstone, "_image", first.alias("_first"), doubtful.alias("_doubtful"))
-
-
-def repeated_keys(rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, int]:
-    """The keys that several of the rows have, computed, and their number."""
-    found, times = Observed(), rows.groupBy(*names).agg(F.count(F.lit(1)).alias("_times"))
-    repeated = found.on(times.filter("_times > 1").select(*names), F.count(F.lit(1)).alias("keys"))
-    return checkpointed(repeated, [found]), int(found.get["keys"])
-
-
-def repeated_numbers(rows: DataFrame, name: str) -> tuple[DataFrame, int]:
-    """As `repeated_keys`, for a key of one whole number and the rows of a whole table. First finds the blocks of 64
-    neighbours in which a number repeats: a bit for each neighbour makes an aggregate of fewer groups."""
-    in_blocks = rows.withColumn(BLOCK, F.shiftright(name, 6))
-    bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=quoted(name))
-    blocks = in_blocks.groupBy(BLOCK).agg(F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits"))
-    repeating = blocks.filter(F.col("_rows") > F.bit_count("_bits")).select(BLOCK)
-    found = Observed()
-    done = checkpointed(found.on(repeating, F.count(F.lit(1)).alias("blocks")), [found])
-    if not (number := int(found.get["blocks"])):
-        return rows.limit(0), 0
-    return repeated_keys(in_blocks.join(broadcast_if_few(done, number), on=BLOCK, how="left_semi"), [name])

@@ -80,13 +80,12 @@ class Reading:
         parts: Sequence[Part],
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
-        whole: "Reading | None" = None,
         *,
         staging: Staging | None = None,
     ) -> None:
-        """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out. `whole`: a
-        reading of these and further parts. `staging`: where this process may leave rows for Spark. Raises TableStopped
-        when a file's columns do not fit the contract."""
+        """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out.
+        `staging`: where this process may leave rows for Spark. Raises TableStopped when a file's columns do not fit the
+        contract."""
         self._table = target.table
         self._store = store
         self._spark = spark
@@ -94,21 +93,18 @@ class Reading:
         self._contracts = contracts
         self.parts = parts
         self.cut = cut
-        self._checked_files: Sequence[CheckedFiles] | None = None
-        """None unless all of the files have been checked."""
+        self._known: Sequence[CheckedFiles] | None = None
+        """The checked files; None unless all have been checked."""
         self._staged: Sequence[StagedCsv] = ()
         self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
         self.held: HeldRows | None = None
         """All rows, in the order of the parts, where Spark need not read the files."""
-        if whole is not None:
-            self._checked_files = whole._checked_files
-            self._staged, self._listed = whole._staged, whole._listed
-        elif self._is_read_whole:
+        if self._is_read_whole:
             is_wanted = self.rows_counted < (MOST_ROWS if self._are_changes else SMALL_LOAD)
             held = hold_batch(spark, store, target, parts, contracts, staging) if is_wanted else None
             if held is not None:
-                self._checked_files, self.held = held
+                self._known, self.held = held
             else:
                 self._check_files(staging)
 
@@ -167,7 +163,8 @@ class Reading:
                 return
             found += checked[0]
             staged += checked[1]
-        self._checked_files, self._staged, self._listed = found, staged, listed
+        if sum(len(one.numbers) for one in found) == len(self.parts):  # no file is there twice
+            self._known, self._staged, self._listed = found, staged, listed
 
     @property
     def _are_changes(self) -> bool:
@@ -176,7 +173,7 @@ class Reading:
     @property
     def _wants_last_changes(self) -> bool:
         """Whether the last change of each key is looked for before Spark reads the files."""
-        return self.rows_counted <= MOST_ROWS if self._are_changes else not self.is_large
+        return self.rows_counted <= MOST_ROWS
 
     @property
     def _wants_keys(self) -> bool:
@@ -205,9 +202,7 @@ class Reading:
     @property
     def is_as_checked(self) -> bool:
         """Whether no file was written again or deleted since the look at it."""
-        files = {part.file.path: part.file for part in self.parts}
-        before = {obj for obj in self._listed if obj.key in files}
-        return before == as_listed(self._store, files.values())
+        return self._listed == as_listed(self._store, [part.file for part in self.parts])
 
     @property
     def usable(self) -> DataFrame:
@@ -236,7 +231,7 @@ class Reading:
         """The keys, operations and sequences of all rows, by the file's address, as `CheckedRows.changes`; None if they
         are not known before Spark reads the files."""
         checked = self._known
-        if checked is None:
+        if checked is None or not self._wants_last_changes:
             return None
         known: dict[int, pa.Table] = {}
         for one in checked:
@@ -259,14 +254,6 @@ class Reading:
         of_changes = [table[SEQUENCE] for table in changes.values() if SEQUENCE in table.column_names]
         sequences = pa.chunked_array([chunk for one in of_changes for chunk in one.chunks], pa.string())
         return bool(pc.count_distinct(sequences).as_py() == len(sequences))
-
-    @property
-    def _known(self) -> list[CheckedFiles] | None:
-        """The checked files of the parts, if all have been checked. A reading has all files of a kind, or none."""
-        own = {part.file.offset for part in self.parts}
-        known = [one for one in self._checked_files or () if one.numbers.keys() <= own]
-        found = [offset for one in known for offset in one.numbers]
-        return known if len(found) == len(self.parts) else None
 
     @property
     def _checked(self) -> DmsFigures | None:

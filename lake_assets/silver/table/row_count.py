@@ -38,8 +38,6 @@ class RowCounts:
     """For such a table, the images from which its new rows were computed."""
     followed: int = 0
     """Those of the keys that no change of the batch names, but from which its rows moved."""
-    taken_back: int = 0
-    """Those of the written rows that a full load's first pass wrote and its second pass deleted again."""
     passed_over: int = 0
     """Those of the rows read that belong to an earlier or a later batch, by the consistent cut."""
     waiting: int = 0
@@ -71,11 +69,9 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
     if counts.written > counts.versions and counts.replaced is not None:
         return f"{many(counts.written, 'row', 'were')} written, but only {many(counts.versions, 'row image', 'exist')}"
     if replaces:
-        if counts.after != counts.written - counts.taken_back:
+        if counts.after != counts.written:
             return (
-                f"{many(counts.written, 'row', 'were')} written to replace the table, {counts.taken_back} of them "
-                "taken back, "
-                f"and it now holds {counts.after}"
+                f"{many(counts.written, 'row', 'were')} to replace the table, and it now holds {counts.after}"
             )
         return None
     if counts.replaced is not None and counts.removed != counts.replaced:

@@ -50,8 +50,6 @@ class Written:
     """The summary properties that name the days and hours of old and new images in tracked columns."""
     followed: int = 0
     """Keys among `keys` that no change of the batch names, but from which its rows moved."""
-    taken_back: int = 0
-    """Rows among `rows` that a first pass wrote and a second pass deleted again."""
     kept: "Observed | None" = None
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0

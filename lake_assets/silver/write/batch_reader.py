@@ -12,7 +12,6 @@ from datetime import datetime
 
 from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import UnreadableFile
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.layouts.headerless import dated
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
@@ -72,20 +71,14 @@ class BatchReader:
         return self._reading(found, self.context.row_cut) if found else None
 
     def check(self, reading: Reading, seen: ChangeFigures | None = None) -> ChangeFigures:
-        """The figures of the batch's files, once the files have been read. `seen`: the figures, if the files were read
-        in several readings. Raises TableStopped for more bad rows than the table's limits allow, and
-        RowCountMismatch."""
+        """The figures of the batch's files, once the files have been read. `seen`: the figures, if they were
+        known before. Raises TableStopped for more bad rows than the table's limits allow, and RowCountMismatch."""
         self.seen = reading.figures() if seen is None else seen
         self.rows_counted = reading.rows_counted
         if self.seen.bad_rows:
             explain_misfits(self.context, reading)
         self.quarantine.hold(bad_rows(self.context, reading, self.seen))
         return self.seen
-
-    def of_kind(self, reading: Reading, kind: FileKind) -> Reading | None:
-        """The reading of only the files of this kind; None without any."""
-        parts = [part for part in reading.parts if part.file.kind is kind]
-        return self._reading(parts, reading.cut, reading) if parts else None
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
@@ -145,7 +138,7 @@ class BatchReader:
             return found
         return replace(found, columns=names_without_values(found.columns, context.target.config))
 
-    def _reading(self, parts: Sequence[Part], cut: RowCut, whole: Reading | None = None) -> Reading:
+    def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         context = self.context
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
@@ -156,7 +149,6 @@ class BatchReader:
             parts,
             context.contracts,
             cut,
-            whole,
             staging=context.staging,
         )
 

@@ -61,6 +61,15 @@ def refuse_written_again(reading: Reading) -> None:
         raise Unforeseen("a file has been written again since its keys were read")
 
 
+def refuse_repeated_keys(context: BatchContext, current: Attempt, rows: int) -> None:
+    """Raises Unforeseen unless all of the branch's rows, so many, have different keys."""
+    with context.watch.stage("unique"):
+        names = map(quoted, context.target.key)
+        keys = on_branch(context, current).selectExpr(*names).distinct().count()
+    if keys != rows:
+        raise Unforeseen(f"written rows: {rows}, different keys: {keys}")
+
+
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
     """The table's position after the batch. A full load starts the maxima again; CDC never lowers them."""
     position, batch = context.position, context.batch
@@ -362,7 +371,6 @@ def _row_counts(
         waiting=seen.waiting,
         keys=written.keys,
         written=written.rows,
-        taken_back=written.taken_back,
         followed=written.followed,
         added=sum(int(commit.get("added-records", "0")) for commit in commits) - kept,
         removed=sum(rows_removed(commit) for commit in commits) - kept,

@@ -50,6 +50,13 @@ def test_what_does_not(counts: RowCounts, problem: str) -> None:
     assert problem in str(row_count_problem(counts, replaces=False))
 
 
+def test_a_table_that_is_replaced_has_what_was_written() -> None:
+    loaded = replace(CURRENT, removed=10, after=3)
+    assert "2 rows were to replace the table, and it now holds 3" in str(
+        row_count_problem(loaded, replaces=True)
+    )
+
+
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [

@@ -19,7 +19,7 @@ from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
-from lake_assets.silver.write.current import foreseen, large_load
+from lake_assets.silver.write.current import foreseen
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
@@ -144,7 +144,7 @@ def test_a_full_load_with_a_row_that_cannot_be_used_is_computed_first(
             refused.append(str(reason))
             raise
 
-    monkeypatch.setattr(large_load, "refuse_unforeseen", refuse)
+    monkeypatch.setattr(foreseen, "refuse_unforeseen", refuse)
     columns = {"id": "long not null", "v": "string not null"}
     found = bench(tmp_path, {"columns": columns, "primary_key": ["id"]})
     load = loaded({1: "a", 2: "b", 3: "c"})

@@ -14,14 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
 from lake_assets.silver.write.commit import write_final_commit
-from lake_assets.silver.write.current import large_load
+from lake_assets.silver.write.current import upsert
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
@@ -61,15 +60,61 @@ def applied(shop: Bench, *files: DmsFile) -> list[str]:
     return [batch.strategy for batch in shop.apply()["items"]]
 
 
-def test_a_full_load_is_written_without_a_collapse(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("nothing repeats")
+@pytest.fixture
+def never_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch is computed before it is written."""
 
-    monkeypatch.setattr(large_load, "collapse", refuse)
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the look at the files foresees the batch")
+
+    monkeypatch.setattr(upsert, "batch_states", refuse)
+
+
+@pytest.mark.usefixtures("never_in_steps")
+def test_a_full_load_is_written_as_it_is_read(shop: Bench) -> None:
     parts = (loaded({1: "a", 2: "b"}), loaded({-3: "c"}, part=2))
     assert applied(shop, *parts) == ["overwrite"]
     assert values(shop) == {1: "a", 2: "b", -3: "c"}
     assert shop.summary()["lake.batch.rows-read"] == "3"
+
+
+@pytest.mark.usefixtures("never_in_steps")
+@pytest.mark.parametrize("key", [["name"], ["name", "id"]])
+def test_so_is_one_whose_key_is_no_number(spark: SparkSession, tmp_path: Path, key: list[str]) -> None:
+    columns = {"id": "long not null", "name": "string not null"}
+    shop = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": key}}, sections=NEVER)
+    names = {1: "a", 2: "b", 3: "c"}
+    load = load_file("public.items", [{"id": number, "name": name} for number, name in names.items()])
+    assert applied(shop, load) == ["overwrite"]
+    assert {row["id"]: row["name"] for row in shop.stored()} == names
+
+
+@pytest.mark.usefixtures("never_in_steps")
+def test_so_is_one_with_the_changes_since(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "SMALL_LOAD", 10)
+    shop.put(loaded({1: "a", 2: "b", 3: "c"}))
+    assert applied(shop, changed(Clock(), ("U", 1, "x"), ("D", 2, "b"), ("I", 4, "d"))) == ["overwrite"]
+    assert values(shop) == {1: "x", 3: "c", 4: "d"}
+
+
+@pytest.fixture
+def too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a look at them."""
+    monkeypatch.setattr(reading, "MOST_ROWS", 2)
+    monkeypatch.setattr(reading, "MOST_LOADED", 2)
+
+
+@pytest.mark.usefixtures("too_many_keys", "never_in_steps")
+def test_the_keys_of_a_very_large_full_load_are_counted_when_they_are_written(shop: Bench) -> None:
+    assert applied(shop, loaded({1: "a", 2: "b"}), loaded({3: "c"}, part=2)) == ["overwrite"]
+    assert values(shop) == {1: "a", 2: "b", 3: "c"}
+
+
+@pytest.mark.usefixtures("too_many_keys")
+def test_keys_that_repeat_in_a_very_large_full_load_have_one_row(shop: Bench) -> None:
+    assert applied(shop, loaded({1: "a", 2: "b"}), loaded({2: "b", 3: "c"}, part=2)) == ["overwrite"]
+    assert values(shop) == {1: "a", 2: "b", 3: "c"}
+    assert len(shop.stored()) == 3
 
 
 @pytest.mark.parametrize("again", [2, pytest.param(3, marks=pytest.mark.long)])
@@ -99,14 +144,11 @@ def test_a_full_load_that_is_written_again_while_it_is_applied(
         load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
     ]
 
-    module, name = (large_load, "write_all") if with_changes else (apply_batch, "write_final_commit")
-    write = getattr(module, name)
-
     def after_another(*given: Any) -> None:
         shop.put(*again)
-        write(*given)
+        write_final_commit(*given)
 
-    monkeypatch.setattr(module, name, after_another)
+    monkeypatch.setattr(apply_batch, "write_final_commit", after_another)
     monkeypatch.setattr(turn, "SMALL_LOAD", 10)
     shop.put(loaded({1: "a", 2: "b", 3: "c"}))
     if with_changes:
@@ -336,24 +378,3 @@ def test_files_checked_before_spark_reads_them_give_the_same_figures(
         found.append((figures_of(batch), values(shop)))
     assert found[0] == found[1]
     assert found[0][0]["rows_quarantined"] == unusable
-
-
-NUMBERS = [0, 1, 63, 64, -1, -64, 2**31 - 1, -(2**31), 64, -1]
-
-
-@pytest.mark.parametrize("kind", ["bigint", "int", "string"])
-def test_keys_that_repeat_are_found(spark: SparkSession, kind: str) -> None:
-    rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = large_batch.repeated_keys(rows, ["k"])
-    assert (sorted(int(row["k"]) for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = large_batch.repeated_keys(rows.distinct(), ["k"])
-    assert (found.collect(), count) == ([], 0)
-
-
-@pytest.mark.parametrize("kind", ["bigint", "int"])
-def test_numbers_that_repeat_in_a_table_are_found(spark: SparkSession, kind: str) -> None:
-    rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = large_batch.repeated_numbers(rows, "k")
-    assert (sorted(row["k"] for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = large_batch.repeated_numbers(rows.distinct(), "k")
-    assert (found.collect(), count) == ([], 0)

@@ -1,9 +1,9 @@
 """A batch of a table of current rows whose outcome is foreseen, written while it is read.
 
-A look at the files has found the last change of each key before Spark reads the rows. So Spark writes the new rows
-without computing the changes in between. Whether a row is unusable is known only when all rows are written. If one is,
-this attempt is given up, and the next one computes the changes first. Here: that strategy. Not here: the last changes
-(`silver/changes/last_changes.py`), every other batch (`upsert.py`), large full loads (`large_load.py`).
+A look at the files has found the last change of each key before Spark reads the rows, or that a full load has nothing
+but inserts. So Spark writes the new rows without computing the changes in between. Whether a row is unusable is known
+only when all rows are written. If one is, this attempt is given up, and the next one computes the changes first. Here:
+that strategy. Not here: the last changes (`silver/changes/last_changes.py`), every other batch (`upsert.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
-from lake_assets.silver.table.change_events import commit_of
+from lake_assets.silver.table.change_events import INSERTED, commit_of
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -28,6 +28,7 @@ from lake_assets.silver.write.commit import (
     are_all_new,
     count_unseen,
     delete_last,
+    refuse_repeated_keys,
     refuse_unforeseen,
     refuse_written_again,
 )
@@ -107,6 +108,37 @@ def write_foreseen_table(
         confirm=confirm,
         touched=all_touched(context.target),
         unseen_updates=lambda removed: counts.updated,
+    )
+
+
+def write_unique_inserts(reader: BatchReader, reading: Reading, current: Attempt) -> Written | None:
+    """Writes a full load as it is read: the whole table, in one commit. None unless a look at the files has found
+    nothing but inserts, and that no two have the same key, or that the keys are too many for a look. Raises
+    Unforeseen."""
+    context, figures = reader.context, reading.foreseen
+    if context.in_steps or reading.held is not None or figures is None:
+        return None
+    rows, is_unique = figures.rows, reading.has_unique_keys
+    if figures.by_op[INSERTED] != rows or not (is_unique or reading.changes_by_file is None):
+        return None
+    reader.check(reading, figures)
+
+    def confirm(added: int) -> None:
+        # Every row is written or bad, so that their number shows whether one is bad.
+        refuse_unforeseen(added, rows)
+        refuse_written_again(reading)
+        if not is_unique:
+            refuse_repeated_keys(context, current, rows)
+
+    context.stage("write")
+    return Written(
+        "overwrite",
+        keys=rows,
+        rows=rows,
+        images=reading.usable.select("_image.*"),
+        is_whole=True,
+        confirm=confirm,
+        touched=all_touched(context.target),
     )
 
 

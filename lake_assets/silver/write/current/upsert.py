@@ -11,7 +11,6 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.key_states import broadcast_if_few, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states
@@ -30,8 +29,12 @@ from lake_assets.silver.write.commit import (
     same_key,
     write_all,
 )
-from lake_assets.silver.write.current.foreseen import foreseen, replace_foreseen_keys, write_foreseen_table
-from lake_assets.silver.write.current.large_load import write_large_load
+from lake_assets.silver.write.current.foreseen import (
+    foreseen,
+    replace_foreseen_keys,
+    write_foreseen_table,
+    write_unique_inserts,
+)
 from lake_assets.silver.write.current.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.silver.write.current.rewrite import rewritten
 
@@ -93,12 +96,10 @@ def replace_states(context: BatchContext, current: Attempt, states: DataFrame) -
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole table."""
-    is_large_load = reading.is_large and any(part.file.kind is FileKind.LOAD for part in reading.parts)
-    may_foresee = reading.held is not None or not is_large_load
-    if may_foresee and (last := foreseen(reader, reading)) is not None:
+    if (written := write_unique_inserts(reader, reading, current)) is not None:
+        return written
+    if (last := foreseen(reader, reading)) is not None:
         return write_foreseen_table(reader, reading, current, last)
-    if is_large_load:
-        return write_large_load(reader, reading, current)
     context, target = reader.context, reader.context.target
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading)
