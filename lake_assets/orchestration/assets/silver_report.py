@@ -153,9 +153,6 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "seconds": round(sum(seconds.values()), 3),
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
     }
-    expected = [batch.expected_seconds for batch in batches]
-    if known := [seconds for seconds in expected if seconds is not None]:
-        figures["expected_seconds"] = round(sum(known), 3) if len(known) == len(expected) else None
     if result.position.cut is not None:
         figures["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
     if changes := [change for batch in batches for change in batch.schema_changes]:

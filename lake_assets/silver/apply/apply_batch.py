@@ -44,7 +44,6 @@ from lake_assets.silver.write.commit import (
 )
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.current.upsert import replace_keys, replace_states, replace_table
-from lake_assets.silver.write.expected_seconds import expected_seconds
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
 from lake_assets.storage.object_store import ObjectGone
@@ -243,5 +242,4 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         first_commit_at=seen.min_commit_ts if landed else None,
         files_quarantined=sum(one.row is None for one in held),
         seconds=dict(context.watch.seconds),
-        expected_seconds=expected_seconds(context.table, batch.kind, written.strategy, seen.rows),
     )

@@ -120,9 +120,6 @@ class BatchResult:
     published_at: datetime | None = None
     """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)
-    expected_seconds: float | None = None
-    """How long the batch should take until its last commit, by the table's earlier batches: see
-    `expected_seconds.py`."""
 
     @property
     def passage(self) -> Passage | None:
@@ -150,7 +147,6 @@ class BatchResult:
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
             "seconds": round(sum(self.seconds.values()), 3),  # until its last commit
-            "expected-seconds": "" if self.expected_seconds is None else self.expected_seconds,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         properties = {f"{BATCH}{name}": str(value) for name, value in figures.items() if value != ""}

@@ -49,7 +49,6 @@ BATCH = BatchResult(
     first_file_at=NOW,
     published_at=NOW,
     seconds={"read": 0.25},
-    expected_seconds=1.5,
 )
 EMR: dict[str, Any] = {
     "application": "00abc",

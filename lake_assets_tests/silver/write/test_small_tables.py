@@ -205,20 +205,6 @@ def test_a_strategy_that_a_command_forces(
     )
 
 
-def test_a_batch_is_expected_to_take_what_similar_ones_took(spark: SparkSession, tmp_path: Path) -> None:
-    items = SmallTable(tmp_path)
-    items.load(*range(8))
-    first = items.apply(("U", 1), ("U", 2))
-    assert first.expected_seconds is None
-    took = items.bench.summary()["lake.batch.seconds"]
-    second = items.apply(("U", 3), ("U", 4), ("U", 5))
-    assert second.expected_seconds == float(took)
-    assert items.bench.summary()["lake.batch.expected-seconds"] == took
-    assert items.apply(*(("I", 100 + number) for number in range(40))).expected_seconds is None, "more rows"
-    items.bench.lake.runtime.forced_strategy = Strategy.DELETE_AND_APPEND
-    assert items.apply(("U", 1), ("U", 2)).expected_seconds is None, "another strategy"
-
-
 def test_partitions_are_rewritten_while_they_are_few(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
