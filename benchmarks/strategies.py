@@ -1,21 +1,27 @@
 """`python -m benchmarks.strategies`: batches of smaller tables, rewritten, marked, and as the lake chooses.
 
-A batch rewrites a table or marks its rows as deleted; `lake-assets sync --strategy` forces one of the two. In each way,
-tables with the same rows get the same batches. The ratio is the time of the automatic choice to that of the faster
-forced way; the goal is 1.15. Here: the measurement. Not here: other ways to apply a batch (`large_tables`).
+A batch rewrites a table or marks its rows as deleted; `rewrite_below_mb` and the lake's limits force one of the two
+here. In each way, tables with the same rows get the same batches. The ratio is the time of the automatic choice to that
+of the faster forced way; the goal is 1.15. Here: the measurement. Not here: other ways to apply a batch
+(`large_tables`).
 """
 
+import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import Product
 from benchmarks.large_tables.results import PRODUCT
 from benchmarks.large_tables.workloads import Source, Workload
-from lake_assets.config import Strategy
 from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.write import batch_context, commit
 
 AUTOMATIC, REWRITTEN, MARKED = PRODUCT, "rewritten", "marked"
-FORCED = {AUTOMATIC: None, REWRITTEN: Strategy.REWRITE, MARKED: Strategy.DELETE_AND_APPEND}
+FORCED = {AUTOMATIC: {}, REWRITTEN: {"rewrite_below_mb": 1e9}, MARKED: {"rewrite_below_mb": 0}}
+"""By way, its settings of `automation`."""
 ROWS = (2_000, 20_000, 60_000, 120_000, 180_000, 1_000_000)
 WORKLOADS = (Workload("200 changes", 200, files=1), Workload("10,000 changes", 10_000, files=1))
 WARM_UPS = 5
@@ -42,10 +48,21 @@ def _name(way: str, rows: int) -> str:
 
 
 def _product(bench: Bench, way: str, rows: int) -> Product:
-    lake = open_lake(bench.lake.config, marts=())
-    lake.runtime.forced_strategy = FORCED[way]
+    config = bench.lake.config
+    automation = config.automation.model_copy(update=FORCED[way])
+    lake = open_lake(config.model_copy(update={"automation": automation}), marts=())
     lake.runtime.branches = bench.lake.runtime.branches
     return Product(lake, [target for target in lake.targets if target.name == _name(way, rows)])
+
+
+@contextmanager
+def _without_limit(way: str, rows: int) -> Iterator[None]:
+    """Rewrites a table of so many rows, by several tasks if the lake would not rewrite it."""
+    if way != REWRITTEN or rows <= batch_context.SMALL_ROWS:
+        yield
+        return
+    with patch.object(batch_context, "SMALL_ROWS", sys.maxsize), patch.object(commit, "SMALL_ROWS", 0):
+        yield
 
 
 def _repeat(
@@ -61,7 +78,9 @@ def _repeat(
         # Each round begins with another way.
         for way in [*FORCED][number % 3 :] + [*FORCED][: number % 3]:
             # A scan finds the files of all tables, so the files of the next way must not be there yet.
-            taken = bench.measured(products[way].apply, sources[way].changes(workload))
+            changes = sources[way].changes(workload)
+            with _without_limit(way, rows):
+                taken = bench.measured(products[way].apply, changes)
             if number >= WARM_UPS:
                 bench.results.note(name, way, taken)
     seconds = {way: bench.results.seconds(name, way) for way in FORCED}

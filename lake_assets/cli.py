@@ -34,7 +34,6 @@ from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
-from lake_assets.strategy import Strategy
 from lake_assets.words import many, printable
 
 OF_A_NEW_FILE = {"address": "--from-database", "documents": "FILE"} | {
@@ -236,15 +235,9 @@ def sync(
     source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
     table: Table = None,
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(
-            help="Write every batch of changes so, whatever the size of its table (`mode: current`)."
-        ),
-    ] = None,
 ) -> None:
     """Scan the sources, apply new files, and compute marts: the main job without the UI."""
-    raise typer.Exit(run_sync(context.obj, source, table, gold, strategy=strategy))
+    raise typer.Exit(run_sync(context.obj, source, table, gold))
 
 
 @app.command()

@@ -18,7 +18,7 @@ from lake_assets.bronze.scan.scan_failures import ScanFailures
 from lake_assets.bronze.scan.strays import StrayLog
 from lake_assets.bronze.stream.backlog import Backlogs
 from lake_assets.bronze.stream.clients.stream_client import opened_client
-from lake_assets.config import LakeConfig, Strategy, TableName
+from lake_assets.config import LakeConfig, TableName
 from lake_assets.config.aws.listing import below
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
@@ -69,8 +69,6 @@ class LakeRuntime:
         """Why tables of lake.yaml wait for their columns, and are not in `lake`."""
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
-        self.forced_strategy: Strategy | None = None
-        """Set by `lake-assets sync --strategy`."""
 
     @cached_property
     def catalog(self) -> Catalog:

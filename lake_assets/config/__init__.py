@@ -46,5 +46,4 @@ from lake_assets.config.tables import (
     name_mistake,
 )
 from lake_assets.folder_rule import FolderRule
-from lake_assets.strategy import Strategy
 from lake_assets.table_name import TableName, is_called, table_mistake, table_text

@@ -245,27 +245,6 @@ def test_sync_and_maintain_take_a_table_by_each_of_its_names(
         assert "others" not in printed
 
 
-def test_sync_forces_a_strategy(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_items(folder)
-    assert call(folder, "sync") == 0
-    row = f"U,2026-03-01 12:02:00.000000,1,new,1.50,2026-03-01 11:00:00.000000,{sequence(3)},"
-    write_file(folder, "public/items/20260301-120200000.csv", [ITEMS_HEADER, row])
-    assert call(folder, "sync", "--strategy", "delete_and_append") == 0
-    table = open_catalog(load_lake(folder / "lake.yaml").catalog).load_table("silver_shop.items")
-    rows = table.scan().to_arrow().to_pylist()
-    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "new"), (2, "changed")]
-    snapshot = table.current_snapshot()
-    assert snapshot is not None
-    assert snapshot.summary is not None
-    assert snapshot.summary["lake.batch.strategy"] == "delete_and_append"
-    assert "--strategy forces it" in str(snapshot.summary["lake.batch.reason"])
-    capsys.readouterr()
-    assert call(folder, "sync", "--strategy", "merge") == 2
-    assert "delete_and_append" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("option", "value"), [("--table", "public.nothing"), ("--source", "nothing")])
 def test_a_wrong_call_gives_exit_code_2_and_names_what_there_is(
     folder: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]

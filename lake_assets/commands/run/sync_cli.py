@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lake_assets.commands.show.console import messages, results
-from lake_assets.strategy import Strategy
 from lake_assets.words import many
 
 if TYPE_CHECKING:
@@ -23,14 +22,7 @@ out = results()
 err = messages()
 
 
-def run_sync(
-    path: Path,
-    source: str | None,
-    table: str | None,
-    gold: bool,
-    layers: bool = False,
-    strategy: Strategy | None = None,
-) -> int:
+def run_sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
     """Applies pending files, of one source or table if given, and prints the result. Returns the exit code."""
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
@@ -38,7 +30,6 @@ def run_sync(
     from lake_assets.rounds.pending_work import find_work, no_files_sentence
 
     lake = opened(path, source, table, spark=False)
-    lake.runtime.forced_strategy = strategy
     start = time.perf_counter()
     with ProgressBar(err) as bar:
         may_compute = gold and not lake.broken

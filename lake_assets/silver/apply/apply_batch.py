@@ -23,14 +23,14 @@ from lake_assets.bronze.checked.as_listed import not_as_logged
 from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import LOGS, Mode, Strategy
+from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
-from lake_assets.silver.write.batch import BatchResult, Written
+from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
@@ -181,7 +181,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     context = reader.context
     result = _result(reader, written)
     before = context.position.snapshot_id
-    if written.strategy != Strategy.REWRITE:  # a rewrite is one commit
+    if written.strategy != REWRITE:  # which is one commit
         _, head = current.head(context.runtime.catalog)
         before = head.snapshot_id
     with context.watch.stage("write"):

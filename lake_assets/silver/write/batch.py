@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NO_KEY = "the table can have none of the batch's keys"
 """Reason to append without a delete."""
+REWRITE = "rewrite"
+"""Strategy of a batch whose one commit replaces all rows of the table by its other rows and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 

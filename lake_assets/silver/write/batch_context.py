@@ -14,7 +14,6 @@ from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
-from lake_assets.config import Strategy
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
@@ -118,9 +117,6 @@ class BatchContext:
         """Why the table's rows are marked as deleted; None if it is small enough to be rewritten."""
         if self.target.tracked.by_partition:
             return "a mart follows its partitions"
-        forced = self.runtime.forced_strategy
-        if forced is not None and self.position.rows:
-            return "--strategy forces it" if forced is Strategy.DELETE_AND_APPEND else None
         if not 0 < self.position.rows <= SMALL_ROWS:
             return f"the table has {many(self.position.rows, 'row')}"
         totals = summary(current_snapshot(self.table))
@@ -136,14 +132,7 @@ class BatchContext:
 
     def rewrites(self, keys: int) -> bool:
         """Whether a batch of so many keys replaces the whole table."""
-        most = keys if self.runtime.forced_strategy else SMALL_ROWS
-        return self.why_marked is None and 0 < keys <= most
-
-    @property
-    def why_rewritten(self) -> str:
-        """Why a batch replaces the whole table."""
-        rows = f"the table has {many(self.position.rows, 'row')}"
-        return f"{rows}, and --strategy forces it" if self.runtime.forced_strategy else rows
+        return self.why_marked is None and 0 < keys <= SMALL_ROWS
 
     def why_not_rewritten(self, keys: int) -> str:
         """Why a batch of so many keys does not replace the whole table."""

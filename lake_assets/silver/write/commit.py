@@ -274,9 +274,8 @@ def write_final_commit(
     if written.images is None:
         current.write_nothing(properties)
         return
-    # A rewrite also writes the rows that it keeps.
-    rewrites = written.kept is not None
-    is_small = context.position.rows <= SMALL_ROWS if rewrites else written.rows <= FEW_WRITTEN
+    # A rewrite also writes the rows that it keeps; it is of a small table.
+    is_small = written.kept is not None or written.rows <= FEW_WRITTEN
     rows = in_table_columns(written.images, context.target)
     # Changes that are read now are read by the same task: many of them may leave few rows.
     one_task = is_small and result.rows_counted <= SMALL_ROWS

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.config import Strategy
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
@@ -180,29 +179,6 @@ def test_which_tables_are_marked(
     assert items.apply(("I", 4)).strategy == "rewrite"
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
     assert chosen(items) == ("delete_and_append", f"the table has 4 rows{FORESEEN}")
-
-
-@pytest.mark.parametrize("forced", Strategy)
-def test_a_strategy_that_a_command_forces(
-    items: SmallTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: Strategy
-) -> None:
-    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2 if forced is Strategy.REWRITE else 100)
-    monkeypatch.setattr(commit, "SMALL_ROWS", 2)
-    assert chosen(items)[0] != forced
-    items.bench.lake.runtime.forced_strategy = forced
-    strategy, reason = chosen(items)
-    assert (strategy, "--strategy forces it" in reason) == (forced, True)
-    batch = items.apply(("U", 1), ("I", 4), ("D", 2), ("U", 9))
-    assert (batch.strategy, batch.rows, batch.rows_removed, batch.unseen_updates) == (forced, 4, 2, 1)
-    if forced is not Strategy.REWRITE:
-        return
-    by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
-    by_day.load(1, 2)
-    followed(by_day)
-    by_day.bench.lake.runtime.forced_strategy = forced
-    assert chosen(by_day) == ("delete_and_append", f"a mart follows its partitions{FORESEEN}"), (
-        "not rewritten"
-    )
 
 
 def test_partitions_are_rewritten_while_they_are_few(

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.config import Strategy
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.key_states import broadcast_if_few
-from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
 from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
+from lake_assets.words import many
 
 
 def rewritten(context: BatchContext, current: Attempt, keys: DataFrame | Sql, written: Written) -> Written:
@@ -28,8 +28,8 @@ def rewritten(context: BatchContext, current: Attempt, keys: DataFrame | Sql, wr
     new = in_table_columns(written.images, context.target)
     return replace(
         written,
-        strategy=Strategy.REWRITE,
-        reason=context.why_rewritten,
+        strategy=REWRITE,
+        reason=f"the table has {many(context.position.rows, 'row')}",
         images=in_table_columns(kept, context.target).union(new),
         is_whole=True,
         kept=observed,
