@@ -100,7 +100,7 @@ class Unusable(Exception):
     """Spark has to look at every row, because one of them may be unusable."""
 
 
-FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError)
+FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError, ArithmeticError)
 """What a look at a file without Spark may raise."""
 
 

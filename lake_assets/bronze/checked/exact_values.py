@@ -7,9 +7,9 @@ microseconds since 1970.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pyarrow as pa
@@ -30,11 +30,16 @@ _TIME = re.compile(
 )
 _UUID = re.compile("-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)))
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*")
-_NUMBER = re.compile(r"[+-]?(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)(?:[eE](?P<exponent>[+-]?[0-9]+))?")
+_NUMBER = re.compile(
+    # Possessive: a long text that is no number would else be tried from each of its digits.
+    r"[+-]?(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?:[eE](?P<exponent>[+-]?[0-9]++))?"
+)
 _NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan)", re.IGNORECASE)
-_BLANK = "".join(map(chr, range(0x21)))
-_CONTROL = _BLANK + "\x7f"
-"""Java's casts ignore these characters around a value."""
+_BLANK = " \t\n\x0b\f\r"
+_CONTROL = "".join(map(chr, range(0x21)))
+"""Characters around a value that are no part of it: of a decimal only blanks, of a float also control characters, of an
+integer also the one below."""
+_DELETE = "\x7f"
 _EPOCH, _CYCLE_YEARS, _CYCLE_DAYS, _A_DAY = date(1970, 1, 1).toordinal(), 400, 146_097, 86_400
 _SECOND = 1_000_000
 _LONGS = range(-(2**63), 2**63)
@@ -43,6 +48,8 @@ _MOST_DIGITS = len(str(2**63))
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 """The spellings of source engines and DMS. Not `yes` or `Y`: those are texts of an application."""
 _FARTHEST_ZONE = 18 * 3600
+Offsets = Sequence[tuple[int, int | None]]
+"""As `LocalClock.offsets`."""
 
 
 def exact_value(declared: str, clock: LocalClock) -> Callable[[str], Any]:
@@ -56,12 +63,13 @@ def exact_value(declared: str, clock: LocalClock) -> Callable[[str], Any]:
         precision, scale = map(int, re.findall(r"\d+", declared))
         return lambda text: _decimal(text, precision, scale)
     if kind == "timestamptz":
-        return lambda text: _instant(text, clock)
+        offsets = clock.offsets()
+        return lambda text: _instant(text, offsets)
     return _FUNCTIONS[kind]
 
 
 def _integer(text: str, values: range) -> int | None:
-    text = text.strip(_CONTROL)
+    text = text.strip(_CONTROL + _DELETE)
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal()):
         return None
@@ -82,12 +90,11 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
         try:
             value = Decimal(text)
             unscaled = value.scaleb(scale)
-        except InvalidOperation:
+            fits = unscaled == unscaled.to_integral_value() and abs(unscaled) < 10**precision
+        except ArithmeticError:
             return None
-        if not value:
-            return Decimal(0)
-        fits = unscaled == unscaled.to_integral_value() and abs(unscaled) < 10**precision
-        return value if fits else None
+    # Arrow takes no zero with a large exponent.
+    return (value or Decimal(0)) if fits else None
 
 
 def _double(text: str) -> float | None:
@@ -101,7 +108,7 @@ def _float(text: str) -> float | None:
 
 def _real(text: str, parse: Callable[[str], Any]) -> float | None:
     """The nearest value of the type; None if that would be infinity or zero for another number."""
-    text = text.strip(_BLANK)
+    text = text.strip(_CONTROL)
     if _NO_NUMBER.fullmatch(text):
         is_nan = text[-1] in "nN"
         return None if is_nan and text[0] in "+-" and text[1:] != "NaN" else float(text)
@@ -109,7 +116,7 @@ def _real(text: str, parse: Callable[[str], Any]) -> float | None:
     if found is None or not (found["whole"] or found["fraction"]):
         return None
     value: float = parse(text)
-    is_zero = not (found["whole"] + found["fraction"]).strip("0")
+    is_zero = not (found["whole"] + (found["fraction"] or "")).strip("0")
     return None if abs(value) == float("inf") or (value == 0) != is_zero else value
 
 
@@ -146,13 +153,14 @@ def _micros(found: re.Match[str]) -> int | None:
     return _long((days * _A_DAY + hour * 3600 + minute * 60 + second) * _SECOND + fraction)
 
 
-def _instant(text: str, clock: LocalClock) -> int | None:
-    """A timestamp's text as an instant, by the zone in the text; without one, as a local time of `clock`."""
+def _instant(text: str, offsets: Offsets) -> int | None:
+    """A timestamp's text as an instant, by the zone in the text; without one, as a local time of the clock that has the
+    offsets."""
     if (found := _ZONED.fullmatch(text)) is not None:
         shown, offset = _micros(found), _zone(found["zone"])
     elif (found := _TIMESTAMP.fullmatch(text)) is not None:
         shown = _micros(found)
-        offset = None if shown is None else _offset(shown // _SECOND, clock)
+        offset = None if shown is None else _offset(shown // _SECOND, offsets)
     else:
         return None
     return None if shown is None or offset is None else _long(shown - offset * _SECOND)
@@ -169,12 +177,11 @@ def _zone(text: str) -> int | None:
     return -seconds if text[0] == "-" else seconds
 
 
-def _offset(seconds: int, clock: LocalClock) -> int | None:
+def _offset(seconds: int, offsets: Offsets) -> int | None:
     """The offset of a local time, given in seconds since 1970 on the clock; None if the clock takes no such time."""
     if seconds >= LAST_CYCLE:
         seconds = LAST_CYCLE + (seconds - LAST_CYCLE) % CYCLE
-    known = clock.offsets()
-    return known[bisect_right(known, seconds, key=lambda span: span[0]) - 1][1]
+    return offsets[max(0, bisect_right(offsets, seconds, key=lambda span: span[0]) - 1)][1]
 
 
 def _long(number: int) -> int | None:

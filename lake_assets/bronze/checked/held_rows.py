@@ -168,6 +168,8 @@ def _parquet(
     clock = table.clock(then)
     others = _of_other_types(layout, types, table, then)
     declared = {column.name: column.type for column in table.columns}
+    if not declared.keys().isdisjoint(before_image_types(table, then)):
+        raise Unusable  # a column that is also a before image would have two types
     if not all(name in others or has_same_values(types.get(name), declared[name]) for name in declared):
         raise Unusable
     columns = DmsColumns(layout, types | others, file.kind, then, clock)

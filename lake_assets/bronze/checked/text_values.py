@@ -51,7 +51,7 @@ def instants(shown: pa.Array, clock: LocalClock) -> pa.Array:
     micros = np.asarray(shown.cast(pa.int64()).fill_null(0))
     seconds = micros // _SECOND
     seconds = np.where(seconds < LAST_CYCLE, seconds, LAST_CYCLE + (seconds - LAST_CYCLE) % CYCLE)
-    places = np.searchsorted(starts, seconds, "right") - 1
+    places = np.maximum(np.searchsorted(starts, seconds, "right") - 1, 0)
     known = np.array([offset is not None for offset in offsets])
     ahead = np.array([offset or 0 for offset in offsets], np.int64)
     found = pa.array(micros - ahead[places] * _SECOND, pa.int64(), mask=~(valid & known[places]))

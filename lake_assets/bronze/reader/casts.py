@@ -35,7 +35,7 @@ _WALL_CLOCK = rf"^{_DAY}[ T]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}{_FRACTION}"
 _ZONE = r" ?(Z|UTC|[+-]\d{2}(:?\d{2})?)"
 _MIDNIGHT = r"([ T]00:00:00(\.0*)?)?"
 _TIME_OF_DAY = rf"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}$"
-_UUID = "^" + "-".join(f"[0-9A-Fa-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)) + "$"
+_UUID = "^" + "-".join(f"[0-9A-Fa-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)) + r"\z"
 _SCIENTIFIC = r"^\s*[+-]?(\d*)\.?(\d*)[eE]([+-]?\d{1,4})\s*$"
 
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
@@ -198,7 +198,7 @@ def _uuid_of_bytes(value: Column) -> Column:
 def _real(text: Column, target: str) -> Column:
     """The nearest value of the type; NULL if that would be infinity or zero for another number."""
     # Java reads `1d` and `0x1p3` as numbers; to a source they are texts.
-    value = F.when(~text.rlike(r"[0-9.][dDfF]\s*$|[xX]"), text).try_cast(target)
+    value = F.when(~text.rlike(r"[0-9.][dDfF][\x00-\x20]*$|[xX]"), text).try_cast(target)
     infinity = F.lit("infinity").cast(target)
     exact = (
         F.when(F.abs(value) == infinity, F.when(text.rlike("[iI]"), value))

@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
+from lake_assets.bronze.files.parquet_columns import ParquetColumn
+from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import plain
 from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.key_states import Counts
@@ -64,7 +67,10 @@ class LastChanges:
         ends = [*range(0, self.keys.num_rows, _KEYS_IN_A_LIST), self.keys.num_rows]
         every = self.keys.combine_chunks().to_struct_array().combine_chunks()
         lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), every)
-        return spark.createDataFrame(pa.table({"_keys": lists})).select(F.inline("_keys"))
+        # With a schema: without one, a time of no zone would become an instant.
+        types = read_schema([ParquetColumn(field.name, str(field.type)) for field in self.keys.schema])
+        schema = StructType([StructField("_keys", ArrayType(types))])
+        return spark.createDataFrame(pa.table({"_keys": lists}), schema).select(F.inline("_keys"))
 
     @property
     def few_keys(self) -> Sql | None:

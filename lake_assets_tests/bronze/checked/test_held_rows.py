@@ -195,3 +195,17 @@ def test_columns_of_other_types_in_parquet(
         ((images,), (changes,)) = (each.values() for each in found[:2])
         assert images == [{"id": place, "v": value} for place, value in enumerate(expected or ())]
         assert [row["_key_0"] for row in changes] == [*range(number)]
+
+
+def test_a_column_that_is_also_a_before_image_is_left_to_spark(tmp_path: Path) -> None:
+    columns = {"id": "uuid not null", "BI_id": "string"}
+    for prefix, is_held in (("BI_", False), (None, True)):
+        settings = SETTINGS | {"before_image_prefix": prefix}
+        folder = Folder(tmp_path / str(prefix), columns, ["id"], data_format="parquet", **settings)
+        names = ["Op", "ts", "id", "BI_id"]
+        rows = dict(zip(names, [["I"], ["2026-03-01 12:00:00"], [UUID], ["Text"]], strict=True))
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table(rows), sink)
+        folder.put("public/items/LOAD00000001.parquet", sink.getvalue().to_pybytes())
+        found = held(folder, folder.files)
+        assert (found is not None) == is_held

@@ -98,3 +98,26 @@ def test_times_of_a_zone_are_the_same_at_once_and_one_by_one(clock: LocalClock) 
     assert at_once.equals(odd[:-1])
     assert odd[-1].is_valid
     assert clock.zone == "Asia/Kolkata" or at_once.null_count > 0
+
+
+def test_long_texts_that_are_no_numbers_take_no_time() -> None:
+    """Whatever an attacker puts into a field: one bad row, found at once."""
+    digits = "1" * 1_000_001
+    for declared in ("decimal(10, 2)", "double", "long"):
+        assert together([digits, f"{digits}x", f"{'0' * 200_000}x"], declared, UTC).null_count == 3, declared
+    assert together(["1e999999999999999999", "1e-9999"], "decimal(10, 2)", UTC).null_count == 2
+
+
+def test_a_column_goes_text_by_text_in_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The zone's changes are looked up once, not for each text."""
+    asked: list[str] = []
+    offsets = LocalClock.offsets
+
+    def counted(clock: LocalClock) -> list[tuple[int, int | None]]:
+        asked.append(clock.zone)
+        return offsets(clock)
+
+    monkeypatch.setattr(LocalClock, "offsets", counted)
+    texts = [f"2026-3-1 1:2:{second}" for second in range(60)]
+    assert together(texts, "timestamptz", CLOCKS[0]).null_count == 0
+    assert len(asked) == 1

@@ -26,7 +26,7 @@ def in_full(text: Column, declared: str) -> Column:
             decimals = F.length(fraction) - exponent.try_cast("int") - zeros
             exact = (decimals <= 2) | (value == 0) & (zeros == F.length(digits))
             return F.when(plain | text.rlike(_SCIENTIFIC) & exact, value)
-    value = F.when(~text.rlike(r"[0-9.][dDfF]\s*$|[xX]"), text).try_cast(declared)
+    value = F.when(~text.rlike(r"[0-9.][dDfF][\x00-\x20]*$|[xX]"), text).try_cast(declared)
     infinite = F.abs(value) == F.lit("infinity").cast(declared)
     return (
         F.when(infinite, F.when(text.rlike("[iI]"), value))
