@@ -7,16 +7,18 @@ times and by their release, so neither decides. Not here: which column is a loca
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Literal
+from operator import attrgetter
+from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 AmbiguousTimes = Literal["earlier", "later"]
 """Which of the instants that a clock shows alike a local time is."""
 
+T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND, _DAY = timedelta(seconds=1), 86_400
 CYCLE = 146_097 * _DAY
@@ -79,11 +81,17 @@ def instants(zone: str, wall: datetime) -> list[datetime]:
     """The instants (UTC) that the zone's clocks show as `wall`, a time without a zone, the earliest first; none if they
     skip it. Raises OverflowError for an instant that Python does not have."""
     shown = wall.replace(tzinfo=UTC)
-    seconds, known = (shown - _EPOCH) // _SECOND, spans(zone)
+    span = in_force(spans(zone), (shown - _EPOCH) // _SECOND, attrgetter("start"))
+    return [shown - offset * _SECOND for offset in span.offsets]
+
+
+def in_force(known: Sequence[T], seconds: int, start: Callable[[T], int]) -> T:
+    """The entry of `spans`, or of a clock's `offsets`, for a local time in seconds since 1970 on the clock. `start`:
+    gives the start of an entry."""
     if seconds >= LAST_CYCLE:
         seconds = LAST_CYCLE + (seconds - LAST_CYCLE) % CYCLE
-    place = bisect_right(known, seconds, key=lambda span: span.start) - 1
-    return [shown - offset * _SECOND for offset in known[place].offsets]
+    # The first entry holds for all times before it, too.
+    return known[max(0, bisect_right(known, seconds, key=start) - 1)]
 
 
 def goes_back(zone: str, since: datetime) -> bool:

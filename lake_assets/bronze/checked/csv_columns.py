@@ -33,19 +33,22 @@ def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bo
     """Whether the file is a regular CSV file that Arrow can split."""
     dialect = CsvDialect.of(dms)
     is_simple = dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1
-    # A column that is also a before image would have two types.
-    has_one_type = before_image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
-    is_plain = table.mode is not Mode.FULL_ROW and has_one_type
+    is_plain = table.mode is not Mode.FULL_ROW and has_one_type(table, dms)
     return file.format == "csv" and file.irregular is None and is_simple and is_plain
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:
     """The types in lake.yaml of the layout's columns; those that the table does not have are texts."""
-    known = {column.name: column.type for column in table.columns} | before_image_types(table, dms)
+    known = {column.name: column.type for column in table.columns} | _before_image_types(table, dms)
     return {name: known.get(name, "string") for name in layout.columns}
 
 
-def before_image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
+def has_one_type(table: TableConfig, dms: DmsSettings) -> bool:
+    """Whether each column has one type: one that is also a before image would have two."""
+    return _before_image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
+
+
+def _before_image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
     """The types in lake.yaml of the key's before images, which a file need not have."""
     images = ((before_image(dms, key), declared) for key, declared in table.key_types.items())
     return {name: declared for name, declared in images if name is not None}
@@ -62,7 +65,7 @@ def decoded(
 def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings) -> pa.Table:
     """Rows of `csv_texts`, as `decoded`."""
     declared = {column.name: column.type for column in table.columns}
-    images = {name: kind for name, kind in before_image_types(table, dms).items() if name in layout.columns}
+    images = {name: kind for name, kind in _before_image_types(table, dms).items() if name in layout.columns}
     # Where an empty field means NULL, the reader takes the empty field of a required column of text or bytes as an
     # empty value.
     may_be_empty = {c.name for c in table.columns if c.required and c.type in MAY_BE_EMPTY}

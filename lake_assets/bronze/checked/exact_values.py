@@ -6,16 +6,16 @@ microseconds since 1970.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal, localcontext
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from lake_assets.bronze.files.json_lines import has_long_name, is_json
-from lake_assets.local_times import CYCLE, LAST_CYCLE, LocalClock
+from lake_assets.local_times import LocalClock, in_force
 
 _DAY = r"(?P<year>[+-]?[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2}):(?P<second>[0-9]{1,2})(\.(?P<fraction>[0-9]{0,6})0*)?"
@@ -37,9 +37,8 @@ _NUMBER = re.compile(
 _NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan)", re.IGNORECASE)
 _BLANK = " \t\n\x0b\f\r"
 _CONTROL = "".join(map(chr, range(0x21)))
-"""Characters around a value that are no part of it: of a decimal only blanks, of a float also control characters, of an
-integer also the one below."""
-_DELETE = "\x7f"
+_CONTROL_AND_DELETE = _CONTROL + "\x7f"
+"""Characters around a decimal, a float and an integer that are no part of it."""
 _EPOCH, _CYCLE_YEARS, _CYCLE_DAYS, _A_DAY = date(1970, 1, 1).toordinal(), 400, 146_097, 86_400
 _SECOND = 1_000_000
 _LONGS = range(-(2**63), 2**63)
@@ -54,8 +53,8 @@ Offsets = Sequence[tuple[int, int | None]]
 
 def exact_value(declared: str, clock: LocalClock) -> Callable[[str], Any]:
     """The function from a text to its value, None for a text that is none. `date`: days since 1970; `timestamp` and
-    `timestamptz`: microseconds since 1970; other types: as Arrow takes them. A `timestamptz` without a zone is a local
-    time of `clock`."""
+    `timestamptz`: microseconds since 1970; others: as Arrow takes them. Not for a `string`, which is its text. A
+    `timestamptz` without a zone is a local time of `clock`."""
     kind = declared.split("(")[0]
     if kind in ("int", "long"):
         return lambda text: _integer(text, _INTEGERS[kind])
@@ -69,7 +68,7 @@ def exact_value(declared: str, clock: LocalClock) -> Callable[[str], Any]:
 
 
 def _integer(text: str, values: range) -> int | None:
-    text = text.strip(_CONTROL + _DELETE)
+    text = text.strip(_CONTROL_AND_DELETE)
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal()):
         return None
@@ -160,7 +159,7 @@ def _instant(text: str, offsets: Offsets) -> int | None:
         shown, offset = _micros(found), _zone(found["zone"])
     elif (found := _TIMESTAMP.fullmatch(text)) is not None:
         shown = _micros(found)
-        offset = None if shown is None else _offset(shown // _SECOND, offsets)
+        offset = None if shown is None else in_force(offsets, shown // _SECOND, itemgetter(0))[1]
     else:
         return None
     return None if shown is None or offset is None else _long(shown - offset * _SECOND)
@@ -175,13 +174,6 @@ def _zone(text: str) -> int | None:
     if int(minutes) > 59 or seconds > _FARTHEST_ZONE:
         return None
     return -seconds if text[0] == "-" else seconds
-
-
-def _offset(seconds: int, offsets: Offsets) -> int | None:
-    """The offset of a local time, given in seconds since 1970 on the clock; None if the clock takes no such time."""
-    if seconds >= LAST_CYCLE:
-        seconds = LAST_CYCLE + (seconds - LAST_CYCLE) % CYCLE
-    return offsets[max(0, bisect_right(offsets, seconds, key=lambda span: span[0]) - 1)][1]
 
 
 def _long(number: int) -> int | None:
@@ -215,7 +207,6 @@ _FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "boolean": _boolean,
     "float": _float,
     "double": _double,
-    "string": str,
     "date": _date,
     "timestamp": _timestamp,
     "time": _time,

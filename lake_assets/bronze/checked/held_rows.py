@@ -1,8 +1,8 @@
 """The rows of files, read by Arrow and held in this process, as silver will have them.
 
 Spark takes several times as long: it plans an expression for each column, computes a fault for each value, and begins a
-job. Here: rows that need no conversion. Not here: any other file, which Spark reads (`bronze/reader/read_changes.py`);
-files that are too large to be held (`checked_files.py`).
+job. Here: files whose rows can all be used. Not here: any other file, which Spark reads
+(`bronze/reader/read_changes.py`); files that are too large to be held (`checked_files.py`).
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from lake_assets.bronze.checked.checked_files import AT_ONCE, text_layout
 from lake_assets.bronze.checked.csv_columns import (
     all_values,
-    before_image_types,
     csv_texts,
     decoded_types,
+    has_one_type,
     typed,
 )
 from lake_assets.bronze.checked.dms_columns import (
@@ -168,9 +168,8 @@ def _parquet(
     clock = table.clock(then)
     others = _of_other_types(layout, types, table, then)
     declared = {column.name: column.type for column in table.columns}
-    if not declared.keys().isdisjoint(before_image_types(table, then)):
-        raise Unusable  # a column that is also a before image would have two types
-    if not all(name in others or has_same_values(types.get(name), declared[name]) for name in declared):
+    are_known = all(name in others or has_same_values(types.get(name), declared[name]) for name in declared)
+    if not are_known or not has_one_type(table, then):
         raise Unusable
     columns = DmsColumns(layout, types | others, file.kind, then, clock)
     own = [layout.in_file[name] for name in declared]
@@ -192,13 +191,12 @@ def _of_other_types(
 ) -> dict[str, str]:
     """The declared types of columns and before images that the file has as texts, and silver as another type; and of
     times of day."""
-    known = {column.name: column.type for column in table.columns} | before_image_types(table, dms)
 
     def is_other(name: str, declared: str) -> bool:
         is_text = types.get(name) == "string" and declared != "string"
         return is_text or (declared == "time" and types.get(name) in TIMES_OF_DAY)
 
-    return {name: kind for name, kind in known.items() if name in layout.in_file and is_other(name, kind)}
+    return {name: kind for name, kind in decoded_types(layout, table, dms).items() if is_other(name, kind)}
 
 
 def _as_texts(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -39,7 +39,7 @@ from lake_assets.bronze.log.log_record import (
     of_nobody,
     to_arrow,
 )
-from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, Reading, scan
+from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogReading, LogView, scan
 from lake_assets.bronze.log.streams.merged_records import replace_records
 from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
@@ -176,12 +176,12 @@ class FileLog:
         with self._lock:
             return dict(self._known(source).newest)
 
-    def reading(self, source: str, after: int = 0) -> Reading:
-        """What a scan of the source needs of the log, from one request. `after`: see `Reading.added`."""
+    def reading(self, source: str, after: int = 0) -> LogReading:
+        """What a scan of the source needs of the log, from one request. `after`: see `LogReading.added`."""
         with self._lock:
             known, view = self._known(source), self._view
             added = in_tables(record for record in view.between(after, None) if record.source == source)
-            return Reading(view.head, dict(known.newest), dict(known.shares), dict(known.vanished), added)
+            return LogReading(view.head, dict(known.newest), dict(known.shares), dict(known.vanished), added)
 
     def elsewhere(self, source: str, files: Iterable[NewFile]) -> set[str]:
         """The keys of other objects that have, or may have, the content of one of these files: the files may have taken

@@ -29,7 +29,7 @@ def scan(
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """One source's part of the log at one moment, which a scan reads before it lists: later records may be newer than
     the listing."""
 

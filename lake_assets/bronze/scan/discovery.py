@@ -28,7 +28,7 @@ from lake_assets.bronze.files.unsupported import UnsupportedFile
 from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import Known
-from lake_assets.bronze.log.log_view import Reading
+from lake_assets.bronze.log.log_view import LogReading
 from lake_assets.bronze.scan.first_times import earliest_time
 from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.shares import find_shares, is_unsettled, unnamed_tables
@@ -138,7 +138,7 @@ class _Scan:
 
     source: SourceConfig
     store: ObjectStore
-    log: Reading
+    log: LogReading
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = field(default_factory=list)
     """Files that may be new."""
