@@ -3,8 +3,8 @@
 Files and tables are in a bucket of moto's, the catalog in SQLite or, with `--glue`, in moto's Glue, and Spark in this
 process; each file has 200 changes.
 `--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with its
-client. `lake-assets advise` calculates with these figures. With `--minutes`, it does not count, but measures what
-`latency.py` measures, for tables in the bucket. Here: the counting, and the seconds. Not here: prices
+second and its client. `lake-assets advise` calculates with these figures. With `--minutes`, it does not count, but
+measures what `latency.py` measures, for tables in the bucket. Here: the counting, and the seconds. Not here: prices
 (`commands/setup/advise.py`), latency of tables on a disk (`latency.py`).
 """
 
@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -52,17 +53,24 @@ class Counted:
         self._delay = delay
         self.seen: Counter[str] = Counter()
         self.requests: list[str] = []
+        self._began = time.monotonic()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         query, path = environ["QUERY_STRING"], environ["PATH_INFO"]
         method = "LIST" if "list-type" in query else environ["REQUEST_METHOD"]
         if target := environ.get("HTTP_X_AMZ_TARGET"):
             self.seen[target.replace("AWSGlue.", "Glue ")] += 1
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            environ["wsgi.input"] = BytesIO(body)
+            path = f"{target} {body[:100].decode()}"
         else:
             self.seen[f"{'tables' if 'warehouse' in f'{path}{query}' else 'files'} {method}"] += 1
         agent = environ.get("HTTP_USER_AGENT", "")
         client = next((name for name in CLIENTS if name in agent), agent)
-        self.requests.append(f"{method:7}{client:14}{environ.get('HTTP_RANGE', ''):20}{path}?{query}")
+        at = time.monotonic() - self._began
+        self.requests.append(
+            f"{at:6.3f} {method:7}{client:14}{environ.get('HTTP_RANGE', ''):20}{path}?{query}"
+        )
         time.sleep(self._delay)
         return self._app(environ, start)
 
@@ -70,6 +78,7 @@ class Counted:
         """Forgets the requests so far."""
         self.seen.clear()
         self.requests.clear()
+        self._began = time.monotonic()
 
 
 def config(folder: Path, endpoint: str, given: argparse.Namespace) -> dict[str, Any]:
