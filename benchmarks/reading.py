@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +26,10 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.held_rows import held_files
 from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.decode.files import decoded_changes
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.read_changes import changes_by_spark
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.object_store import LocalStore
@@ -165,8 +166,11 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
         options = {"header": True, "multiLine": True, "quote": '"', "escape": '"'}
         return spark.read.schema(CSV_SCHEMA).options(**options).csv(paths)
 
+    given: dict[str, Any] = {"name": "public.items", "table": TABLE, "dms": DMS}
+    given |= {"partial": False, "explain": False}
+
     def ours() -> DataFrame:
-        return read_changes(spark, store, logged, name="public.items", table=TABLE, dms=DMS)
+        return changes_by_spark(spark, store, logged, **given)
 
     staging = Staging(PyArrowFileIO(), folder.as_uri())
 
@@ -174,14 +178,12 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
         staging.clear()
         found = checked_files(store, logged, name="public.items", table=TABLE, dms=DMS, staging=staging)
         assert found is not None, "all values are spelled plainly"
-        return read_changes(
-            spark, store, logged, name="public.items", table=TABLE, dms=DMS, checked=True, staged=found[1]
-        )
+        return changes_by_spark(spark, store, logged, **given, checked=True, staged=found[1])
 
     def held() -> None:
-        found = held_files(store, logged, name="public.items", table=TABLE, dms=DMS)
-        assert found is not None, "no value needs a conversion"
-        assert sum(one.images.num_rows for one in found) == rows
+        found = decoded_changes(store, logged, name="public.items", table=TABLE, dms=DMS, partial=False)
+        assert found is not None, "they are few"
+        assert found.num_rows == rows
 
     for reader in (ours, large):
         assert reader().count() == rows

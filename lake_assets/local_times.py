@@ -67,6 +67,7 @@ class LocalClock:
             return None
         return span.offsets[-1 if self.takes == "later" else 0]
 
+    @lru_cache(maxsize=64)  # noqa: B019  (a clock is a value, and there are few)
     def offsets(self) -> list[tuple[int, int | None]]:
         """The start of each of the `spans` and its `offset`."""
         found: list[tuple[int, int | None]] = []

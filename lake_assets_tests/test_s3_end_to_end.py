@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.staging import PREFIX, Staging
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.config import S3Config
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
@@ -182,7 +182,7 @@ def test_large_csv_files_by_way_of_staged_rows(
     """Spark itself can read the warehouse only where a source has told it how."""
     assert s3.endpoint is not None
     monkeypatch.setattr(reading, "LARGE", 1)
-    monkeypatch.setattr(held_rows, "MOST_BYTES", -1)
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1)
     bucket = new_bucket()
     tables = bucket if shared else new_bucket()
     written, rows = history(9, "csv")

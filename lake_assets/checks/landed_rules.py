@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.content import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.recount import counted
 from lake_assets.checks.data_check import Outcome, Rule
 from lake_assets.runtime import LakeRuntime
 from lake_assets.storage.object_store import ObjectGone

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked import staging
 from lake_assets.bronze.scan import discovery
 from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.commands.mend.quarantine_commands import retry
@@ -27,6 +28,7 @@ from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
+from lake_assets_tests.helpers.files.held_batches import read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.masked_items import COLUMNS, KEYED, TABLE, row
 from lake_assets_tests.helpers.oracles.masks import MASKING, SALT, hashed
@@ -66,13 +68,13 @@ def check(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     "layout",
-    ["parquet", *(pytest.param(name, marks=pytest.mark.long) for name in ("csv", "headerless", "small"))],
+    ["parquet", *(pytest.param(name, marks=pytest.mark.long) for name in ("csv", "headerless", "Spark"))],
 )
 def test_a_table_with_a_key_and_its_change_log(
     spark: SparkSession, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if layout == "small":
-        monkeypatch.setattr("lake_assets.bronze.reader.read_changes.MANY", 1)
+    if layout == "Spark":
+        monkeypatch.setattr("lake_assets.bronze.decode.files.MOST_BYTES", -1)
     dms = {"add_column_name": False} if layout == "headerless" else {}
     bench = Bench(tmp_path, {TABLE: KEYED | {"also": ["change_log"]}}, dms, MASKING)
     for turn in story("parquet" if layout == "parquet" else "csv"):
@@ -82,6 +84,21 @@ def test_a_table_with_a_key_and_its_change_log(
         bench.apply()
         assert bench.rows() == bench.truth()
     check(bench)
+
+
+def test_plain_values_are_never_left_beside_the_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history's rows are masked by Spark."""
+    monkeypatch.setattr(staging.Staging, "clear", lambda self: None)
+    history = {name: value for name, value in KEYED.items() if name != "also"} | {"mode": "history"}
+    bench = Bench(tmp_path, {TABLE: history}, {}, MASKING)
+    with read_by("staged"):
+        for turn in story():
+            bench.put(*turn)
+            bench.apply()
+    assert bench.table().scan().to_arrow().num_rows > 0
+    assert not list((tmp_path / "warehouse").rglob(f"*{staging.PREFIX}*"))
 
 
 def test_files_of_transactions(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
@@ -77,7 +77,7 @@ def test_the_table_goes_on(
     held: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_rows, "MOST_BYTES", held_rows.MOST_BYTES if held else -1)
+    monkeypatch.setattr(decoding, "MOST_BYTES", decoding.MOST_BYTES if held else -1)
     columns = {name: declared for name, (declared, *_) in CASES.items()}
     table = {"columns": columns, "primary_key": ["id"], "cdc_only": True, "quarantine": {"max_rows": 0}}
     bench, clock = Bench(tmp_path, {ITEMS: table}, {"timestamp_zone": "Asia/Kathmandu"}), Clock()

@@ -17,7 +17,7 @@ import pytest
 from pyarrow.parquet import encryption
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import LakeError
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, parquet_bytes, put
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -107,7 +107,7 @@ def replace_content(bench: Bench, file: DmsFile, write: Write) -> None:
 def test_what_spark_lacks_is_named_and_nothing_is_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write, what: str, cure: str
 ) -> None:
-    monkeypatch.setattr(held_rows, "MOST_BYTES", -1)
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1)
     bench, clock = Bench(tmp_path, {ITEMS: TABLE}), Clock()
     usual = cdc_file(ITEMS, clock.now, [clock.change("I", {"id": 1, "x": 0.5})], "parquet")
     other = cdc_file(

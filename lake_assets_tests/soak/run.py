@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
@@ -167,7 +167,7 @@ def as_large(seed: int) -> Iterator[None]:
     """Has every second history applied by the strategies for large batches, half of the others by rows that this
     process holds, and every third one without a batch that has both a full load and changes."""
     large = patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
-    held = patch.object(held_rows, "MOST_BYTES", held_rows.MOST_BYTES if seed // 4 % 2 else -1)
+    held = patch.object(decoding, "MOST_BYTES", decoding.MOST_BYTES if seed // 4 % 2 else -1)
     with large, held, patch.object(table_turn, "SMALL_LOAD", reading.SMALL_LOAD if seed % 3 else 0):
         yield
 

@@ -30,11 +30,15 @@ BLOCK = 8 << 20
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
+    """Whether the rows of the file, a regular CSV file, are read by Arrow."""
+    return is_plain_csv(file, dms) and table.mode is not Mode.FULL_ROW and has_one_type(table, dms)
+
+
+def is_plain_csv(file: LoggedFile, dms: DmsSettings) -> bool:
     """Whether the file is a regular CSV file that Arrow can split."""
     dialect = CsvDialect.of(dms)
     is_simple = dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1
-    is_plain = table.mode is not Mode.FULL_ROW and has_one_type(table, dms)
-    return file.format == "csv" and file.irregular is None and is_simple and is_plain
+    return file.format == "csv" and file.irregular is None and is_simple
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:

@@ -31,12 +31,14 @@ OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
 KEY, OLD_KEY = "_key_{place}", "_old_{place}"
 """Names of the key's columns in a file's changes, whatever the source calls them. If some changes move their key, the
 changes also have columns for the old key, which are NULL in the others."""
-_UNEQUAL = ("float", "double")
+UNEQUAL = ("float", "double")
 """Types of which equal values may differ here: 0 and -0."""
 SYNTHETIC_TAIL = "0" * 19
 """Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _SEQUENCE_DIGITS = 35
+FIRST_SEQUENCE = "0" * _SEQUENCE_DIGITS
+"""Sorts before every change, as the rows of a full load do."""
 _TIME_DIGITS = _SEQUENCE_DIGITS - len(SYNTHETIC_TAIL)
 _NEIGHBOURS = 8
 """If fewer than one in eight numbers of a range are keys, sorting the keys is faster than marking each number."""
@@ -172,7 +174,7 @@ class DmsColumns:
             for name in (column, *([before] if before in self._written else [])):
                 found_type = self._types.get(name)
                 is_known = found_type == declared or has_same_values(found_type, declared)
-                if declared in _UNEQUAL or not is_known:
+                if declared in UNEQUAL or not is_known:
                     return None
                 found.append(self._written[name])
         has_order = self._has_sequences and self._operation is not None
@@ -204,7 +206,7 @@ class DmsColumns:
             return pa.repeat("", rows.num_rows)
         if self._sequence is not None:
             return _texts(rows[self._sequence])
-        return self._at_times(rows, _generated)
+        return self._at_times(rows, generated)
 
     def _operations_of(self, rows: pa.Table) -> pa.Array:
         if self._operation is None:
@@ -255,7 +257,7 @@ class DmsColumns:
         if self._sequence is not None:
             first, last = _sequences(rows[self._sequence])
         else:
-            first, last = _generated(pa.array([lowest, highest], pa.timestamp("us"))).to_pylist()
+            first, last = generated(pa.array([lowest, highest], pa.timestamp("us"))).to_pylist()
         return DmsFigures(rows.num_rows, by_op, first, last, lowest, highest)
 
     def _operations(self, rows: pa.Table) -> dict[str, int]:
@@ -298,7 +300,7 @@ def _times(values: pa.ChunkedArray, clock: LocalClock) -> tuple[datetime, dateti
     return found["min"].as_py().replace(tzinfo=UTC), found["max"].as_py().replace(tzinfo=UTC)
 
 
-def _generated(times: pa.Array) -> pa.Array:
+def generated(times: pa.Array) -> pa.Array:
     """The sequences of changes without one: the digits of the commit time down to centiseconds, and zeros. As
     `bronze/reader/typed_rows.py` generates them."""
     digits = pc.replace_substring(pc.strftime(times, "%Y%m%d%H%M%S"), ".", "")

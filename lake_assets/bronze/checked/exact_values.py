@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lake_assets.bronze.files.json_lines import has_long_name, is_json
+from lake_assets.bronze.files.json_lines import is_json
 from lake_assets.local_times import LocalClock, in_force
 
 _DAY = r"(?P<year>[+-]?[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
@@ -200,7 +200,7 @@ def _uuid(text: str) -> str | None:
 
 
 def _json(text: str) -> str | None:
-    return text if is_json(text) and not has_long_name(text.encode()) else None
+    return text if is_json(text) else None
 
 
 _FUNCTIONS: dict[str, Callable[[str], Any]] = {

@@ -3,7 +3,7 @@
 Here: reading them. Not here: checking them (`dms_columns.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, cast
 
@@ -23,8 +23,6 @@ SMALL = 1 << 20
 LARGEST_FETCHED = 64 << 20
 """The same for a file in a bucket, because each range of it would be a request."""
 _ROWS_AT_ONCE = 1 << 20
-_ROWS_HELD_AT_ONCE = 1 << 14
-"""Few, because a text that repeats may take few bytes in the file and many here."""
 
 
 class StoredFile(Protocol):
@@ -55,7 +53,7 @@ def checked_file(
     try:
         columns.check()
         with (
-            _opened(store, file) as stream,
+            opened(store, file) as stream,
             pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
         ):
             names = [*columns.names, *(key_columns or ())]
@@ -65,24 +63,9 @@ def checked_file(
         return None  # Spark reads the file and reports what is wrong with it.
 
 
-def valid_rows(
-    store: ObjectStore, file: StoredFile, columns: DmsColumns, names: Sequence[str]
-) -> Iterator[pa.Table]:
-    """All rows in pieces, with `columns` and the file's columns of these `names`. Raises Unusable and Arrow's errors,
-    also for a text that is not UTF-8."""
-    with (
-        _opened(store, file) as stream,
-        pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
-    ):
-        wanted = list(dict.fromkeys([*columns.names, *names]))
-        threads = file.size > SMALL
-        for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted, use_threads=threads):
-            batch.validate(full=True)
-            yield pa.Table.from_batches([batch])
-
-
 @contextmanager
-def _opened(store: ObjectStore, file: StoredFile) -> Iterator[BinaryIO]:
+def opened(store: ObjectStore, file: StoredFile) -> Iterator[BinaryIO]:
+    """The file's content. Raises Unusable for one that is too large to be read from this store here."""
     if file.size <= (SMALL if store.has_free_ranges else LARGEST_FETCHED):
         content = whole(store, file.path, "none", LARGEST_FETCHED)
         yield cast(BinaryIO, pa.BufferReader(content))

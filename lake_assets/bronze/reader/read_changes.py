@@ -9,15 +9,21 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lake_assets.bronze.checked.staged_csv import StagedCsv
+from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
+from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.formats import Layout, contract_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
-from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
+from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns
 from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
 from lake_assets.bronze.layouts.headerless import (
     LayoutsByRow,
@@ -29,11 +35,11 @@ from lake_assets.bronze.layouts.headerless import (
     refuse_width,
 )
 from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
 from lake_assets.bronze.reader.places import plain
-from lake_assets.bronze.reader.recount import counted
 from lake_assets.bronze.reader.strict_rows import strict_rows
 from lake_assets.bronze.reader.text_rows import (
     field_names,
@@ -43,12 +49,11 @@ from lake_assets.bronze.reader.text_rows import (
 from lake_assets.bronze.reader.transaction_rows import table_rows
 from lake_assets.bronze.reader.typed_rows import checked_as_values, typed_rows
 from lake_assets.config import DmsSettings, TableConfig
-from lake_assets.errors import TableStopped
+from lake_assets.spark.sql import Sql, joined, literal, sql
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.storage.spark_paths import literal_path
 
-MANY, SMALL = 64, 2048
-"""If one layout has at least MANY files of at most SMALL bytes, as stored, this process reads them."""
+DMS = ("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad")
 
 
 def read_changes(
@@ -61,8 +66,6 @@ def read_changes(
     dms: DmsSettings,
     partial: bool = False,
     explain: bool = False,
-    checked: bool = False,
-    staged: Sequence[StagedCsv] = (),
 ) -> DataFrame:
     """The rows of `files`, one per DMS row, none dropped; from a transaction file, those that its record
     is of.
@@ -75,19 +78,42 @@ def read_changes(
     csv_no_sup_value or kept_when_null also `_unsupplied`, an array of the names of columns whose values the source did
     not supply. An insert without all its values is bad, and so is an update unless the caller can use it (`partial`)
     or it lacks only columns of kept_when_null. With `explain`, `_bad` names all faults of a row, with the values (see
-    `typed_rows`). `checked`: `checked_files` has found every operation, time and sequence usable; `staged`: rows of CSV
-    files that it has decoded. Images are structs, because a source column may have any name. Spark reads regular files
-    of one layout together; this process reads irregular files, files that contain a change of the source's columns, and
-    many small files, record by record (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the
-    contract, UnreadableFile for a file that is too large to be read in this process.
+    `typed_rows`). Images are structs, because a source column may have any name. This process decodes files that are
+    together small enough; else Spark reads them. Raises TableStopped when a file's columns do not fit the contract,
+    UnreadableFile for a file that is too large to be read in this process.
     """
+    given: dict[str, Any] = {"name": name, "table": table, "dms": dms, "partial": partial, "explain": explain}
+    if sum(file.size for file in files) <= decoding.MOST_BYTES:
+        decoded = decoding.decoded_changes(store, files, **given)
+        if decoded is not None and may_be_given(decoded, None):
+            return decoded_frame(spark, decoded, table, None)
+    return changes_by_spark(spark, store, files, **given)
+
+
+def changes_by_spark(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    partial: bool,
+    explain: bool,
+    checked: bool = False,
+    staged: Sequence[StagedCsv] = (),
+) -> DataFrame:
+    """As `read_changes`, of files that are not decoded. `checked`: `checked_files` has found every operation, time and
+    sequence usable; `staged`: rows of CSV files that it has staged. Spark reads regular files of one layout together.
+    This process reads irregular files, and files that contain a change of the source's columns, record by record
+    (`strict_rows.py`)."""
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
     parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     texts: list[LoggedFile] = []
-    decoded = {offset for one in staged for offset in one.offsets}
+    known = {offset for one in staged for offset in one.offsets}
     for file in files:
-        if file.offset in decoded:
+        if file.offset in known:
             continue
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             mixed.append((file, by_row))
@@ -108,6 +134,29 @@ def read_changes(
     parts += [batch.text_changes(group, layout) for layout, group in batch.by_layout(texts)]
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, table, partial)
+
+
+def decoded_frame(
+    spark: SparkSession, changes: pa.Table, table: TableConfig, staging: Staging | None
+) -> DataFrame:
+    """Decoded changes, which may be given to Spark, as `read_changes` returns them. `staging`: where many rows may be
+    left for Spark."""
+    names = changes.column_names
+    place = {name: f"c{at}" for at, name in enumerate(names)}
+    rows = arrow_frame(spark, changes.rename_columns([place[name] for name in names]), staging)
+    columns, before = table.columns, matched_columns(table)
+    structs = {
+        "_image": {c.name: place[IMAGE.format(place=at)] for at, c in enumerate(columns)},
+        "_before": {c.name: place[BEFORE.format(place=at)] for at, c in enumerate(before)},
+    }
+    fields = [sql("{place} AS {name}", place=Sql(place[name]), name=name) for name in names if name in DMS]
+    for name, values in structs.items():
+        if values:
+            pairs = (sql("{name}, {place}", name=literal(n), place=Sql(at)) for n, at in values.items())
+            fields.append(sql("named_struct({pairs}) AS {name}", pairs=joined(", ", pairs), name=name))
+    if "_unsupplied" in names:
+        fields.append(sql("{place} AS _unsupplied", place=Sql(place["_unsupplied"])))
+    return rows.selectExpr(*fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +206,7 @@ class _Batch:
         first = files[0]
         layout, types, then = parquet_layout(self.name, first, self.table, self.dms)
         columns = parquet_columns(first.columns or ())
-        _refuse_unreadable(self.name, first.key, columns)
+        decoding.refuse_unreadable(self.name, first.key, columns)
         schema = read_schema(columns)
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
         rows = _parquet(raw, schema, layout, checked_as_values(then))
@@ -222,7 +271,7 @@ class _Batch:
         if of_many:
             here = [file for file in files if file.irregular is not None]
         else:
-            here = [*files] if among is not None else _read_here(files)
+            here = [file for file in files if among is not None or file.irregular is not None]
         known = {file.offset for file in here}
         there = [file for file in files if file.offset not in known]
         parts = []
@@ -254,22 +303,6 @@ class _Batch:
 
     def _paths(self, files: Sequence[LoggedFile]) -> list[str]:
         return [literal_path(self.store.spark_uri(file.path)) for file in files]
-
-
-def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:
-    for column in columns:
-        if spark_name(column.arrow) is None:
-            raise TableStopped(
-                name,
-                f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
-                "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
-            )
-
-
-def _read_here(files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Irregular files, and small ones if there are many: Spark takes longer to open a small file than to read it."""
-    many = sum(file.size <= SMALL for file in files) >= MANY
-    return [file for file in files if file.irregular is not None or (many and file.size <= SMALL)]
 
 
 def _without_partial_rows(changes: DataFrame, table: TableConfig, partial: bool) -> DataFrame:

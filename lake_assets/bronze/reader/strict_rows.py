@@ -1,37 +1,25 @@
-"""Text files that this process reads record by record: irregular files, and small files if there are many.
+"""Irregular text files of a batch that is too large to be decoded here: this process reads them record by record.
 
-Here: the records of a CSV or JSON-lines file as rows for Spark, the bad ones with their reasons. Not here: how a record
-is parsed (`bronze/files/csv_records.py`, `bronze/files/json_lines.py`), or which files are irregular
-(`bronze/files/inspect.py`).
+Here: the records of a CSV or JSON-lines file as rows for Spark. Not here: the records (`bronze/decode/records.py`), or
+which files are irregular (`bronze/files/inspect.py`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.files.content import whole
-from lake_assets.bronze.files.csv_dialect import CsvDialect
-from lake_assets.bronze.files.csv_records import Record, csv_records
-from lake_assets.bronze.files.csv_structure import BOM
-from lake_assets.bronze.files.formats import Layout, before_image
-from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
-from lake_assets.bronze.files.json_lines import json_lines, json_object
-from lake_assets.bronze.files.keys import TRANSACTIONS
-from lake_assets.bronze.files.transactions import LEADING
+from lake_assets.bronze.decode.records import content_of, records_of
+from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.text_rows import RETURN_FAULT, field_names, width_fault
-from lake_assets.config import DmsSettings, Mode, TableConfig
+from lake_assets.bronze.reader.text_rows import field_names
+from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.storage.spark_paths import spark_address
 
-EMPTY_LINE = "an empty line"
 FETCHING_THREADS = 8
-_Row = tuple[int, tuple[Sequence[str | None], str | None]]
-"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as in Spark."""
 
 
 def strict_rows(
@@ -55,86 +43,11 @@ def strict_rows(
     nothing: Sequence[None] = [None] * len(layout.columns)
     rows = []
     with ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="strict") as pool:
-        contents = pool.map(lambda file: _whole(store, file), files)
+        contents = pool.map(lambda file: content_of(store, file), files)
         for file, content in zip(files, contents, strict=True):
-            records = (
-                _json(content, layout)
-                if file.format == "json"
-                else _csv(content, file, layout, table, dms, among, explain=explain)
-            )
+            records = records_of(content, file, layout, table, dms, among, explain=explain)
             address = spark_address(store.spark_uri(file.path))
             rows += [(*(fields or nothing), address, at, bad) for at, (fields, bad) in records]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def _whole(store: ObjectStore, file: LoggedFile) -> bytes:
-    why = file.irregular or "this process reads it whole"
-    return whole(store, file.path, file.compression, LARGEST_IRREGULAR, why=why)
-
-
-def _csv(
-    content: bytes,
-    file: LoggedFile,
-    layout: Layout,
-    table: TableConfig,
-    dms: DmsSettings,
-    among: LayoutsByRow | None,
-    *,
-    explain: bool,
-) -> Iterator[_Row]:
-    width, leading = len(layout.columns), 0
-    records = csv_records(content, CsvDialect.of(dms))
-    if file.format == TRANSACTIONS:
-        records, leading = [*_own(records, file)], 2
-    texts = _texts(table, dms)
-    first_fault = None
-    if content.startswith(BOM) and not dms.add_column_name:
-        # Before a text value, a byte order mark and a letter cannot be distinguished.
-        first_fault = "a byte order mark before it may belong to its first value"
-        first_fault = first_fault if layout.columns[0] in texts else None
-    for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
-        if among is not None and among.of(record.fields) != layout:
-            pass  # a row of another layout
-        elif record.fields is None or first_fault is not None:
-            yield ordinal, ((), record.fault or first_fault)
-        elif len(record.fields) != width:
-            empty = content[record.start : record.end].strip(b"\r\n") == b""
-            # Padded or cut to the layout's width, as Spark does: the operation, for one, is read.
-            fields = [field or None for field in (*record.fields, *[""] * width)[:width]]
-            found = len(record.fields) + leading if explain else None
-            yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width + leading, found))
-        else:
-            fault = RETURN_FAULT if record.has_return and layout.columns[-1] in texts else None
-            yield ordinal, ([field or None for field in record.fields], fault)
-        first_fault = None
-
-
-def _texts(table: TableConfig, dms: DmsSettings) -> set[str | None]:
-    """The names, in a layout, of values that a carriage return may be a part of; of before images, only those that
-    identify a row are read."""
-    own = {column.name for column in table.columns if column.type == "string"}
-    matched = own if table.mode is Mode.FULL_ROW else own & {*table.primary_key}
-    return own | {before_image(dms, name) for name in matched}
-
-
-def _own(records: Iterable[Record], file: LoggedFile) -> Iterator[Record]:
-    """The records of a transaction file that are the file's own in the log, without table and schema, which follow the
-    operation."""
-    for record in records:
-        if record.fields is None or len(record.fields) < len(LEADING):
-            continue  # an empty line: a file with a record of an unknown table is unreadable
-        _, table, schema = record.fields[: len(LEADING)]
-        if schema == file.schema and table in file.names:
-            yield replace(record, fields=(record.fields[0], *record.fields[3:]))
-
-
-def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
-    for ordinal, line in enumerate(json_lines([content])):
-        try:
-            found = json_object(line)
-        except ValueError as error:
-            yield ordinal, ((), str(error))
-        else:
-            yield ordinal, ([found.get(name) for name in layout.columns], None)

@@ -11,32 +11,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from lake_assets.bronze.decode.records import width_fault
 from lake_assets.bronze.files.csv_structure import WIDEST
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.reader.json_text import STRICT
 from lake_assets.config import DmsSettings
 from lake_assets.spark.sql import quoted
-from lake_assets.words import many
 
 UNUSED = "\x00\x1f"
 """Spark's `nullValue`: Spark turns this token into NULL, and empty fields too. So only a token that no regular file
 contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
 PLACE = ("_file", "_row", "_bad")
-RETURN_FAULT = "ends with a carriage return; set CsvRowDelimiter to \\n"
-"""The fault of a row whose last text is followed by a carriage return outside of quotes: nobody can tell whether the
-text ends so, or the lines. In front of a number it is no part of the value."""
 _JSON_OPTIONS = STRICT | {"lineSep": "\n", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
 def field_names(layout: Layout) -> list[str]:
     """`_0`, `_1`…"""
     return [f"_{position}" for position in range(len(layout.columns))]
-
-
-def width_fault(width: int, found: int | None = None) -> str:
-    """The fault of a row of another width; `found`: its number of fields."""
-    return f"not {many(width, 'field')}" + ("" if found is None else f", but {found}")
 
 
 def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool) -> Column:

@@ -13,9 +13,10 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.decode.records import width_fault
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
-from lake_assets.bronze.reader.text_rows import csv_options, field_names, place, width_fault, width_faults
+from lake_assets.bronze.reader.text_rows import csv_options, field_names, place, width_faults
 from lake_assets.config import DmsSettings
 
 

@@ -38,15 +38,18 @@ def observe_changes(changes: DataFrame, checked: DmsFigures | None = None) -> tu
     ]
     if checked is not None:
         return seen.on(changes, *counts), seen
+    # A row that cannot be used may have any sequence and time.
+    usable, micros = F.col("_bad").isNull(), F.unix_micros("_commit_ts")
+    # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
+    is_change = usable & (F.col("_sequence") != "")
     observed = seen.on(
         changes,
         *counts,
         *(F.count_if(F.col("_op") == op).alias(f"op_{op}") for op in "IUD"),
-        # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
-        F.min(F.when(F.col("_sequence") != "", F.col("_sequence"))).alias("min_sequence"),
-        F.max("_sequence").alias("max_sequence"),
-        F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
-        F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
+        F.min(F.when(is_change, F.col("_sequence"))).alias("min_sequence"),
+        F.max(F.when(usable, F.col("_sequence"))).alias("max_sequence"),
+        F.max(F.when(usable, micros)).alias("max_commit_micros"),
+        F.min(F.when(is_change, micros)).alias("min_commit_micros"),
     )
     return observed, seen
 

@@ -1,12 +1,11 @@
 """The rows of a batch that this process holds, as DataFrames.
 
-Spark gets few rows with its plan, and many as Parquet files beside the table's. Here: both, and which batches are held.
-Not here: reading the rows (`bronze/checked/held_rows.py`), finding the last changes (`last_changes.py`), writing
+Here: those of some marks. Not here: reading the rows (`hold_batch.py`), giving them to Spark
+(`bronze/reader/arrow_frame.py`), finding the last changes (`last_changes.py`), writing
 (`silver/write/current/foreseen.py`).
 """
 
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.staging import Staging
-from lake_assets.bronze.files.parquet_columns import ParquetColumn
-from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
+from lake_assets.bronze.reader.arrow_frame import arrow_frame
 from lake_assets.silver.table.change_events import key_columns
-from lake_assets.storage.spark_paths import literal_path
 
-IN_PLAN_ROWS, IN_PLAN_BYTES = 50_000, 8 << 20
-"""Limit of the rows in a plan: Spark's optimizer goes through them one by one, and Spark Connect sends them in one
-message."""
-TASKS, ROWS_OF_A_TASK = 4, 50_000
 Marks = NDArray[np.bool_]
 
 
@@ -65,31 +58,4 @@ class HeldRows:
     def _frame(self, rows: pa.Table) -> DataFrame:
         """The rows with the columns `_0`, `_1`…: a source column may have any name."""
         rows = rows.rename_columns([f"_{place}" for place in range(rows.num_columns)])
-        schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in rows.schema])
-        if self.staging is None or _fits_plan(rows):
-            return self.spark.createDataFrame(rows, schema).coalesce(1)
-        paths = [literal_path(address) for address in _staged(rows, self.staging)]
-        return self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
-
-
-def may_be_held(images: pa.Table, staging: Staging | None) -> bool:
-    """Whether so many rows can be given to Spark."""
-    return staging is not None or _fits_plan(images)
-
-
-def _fits_plan(rows: pa.Table) -> bool:
-    return bool(rows.num_rows <= IN_PLAN_ROWS and rows.nbytes <= IN_PLAN_BYTES)
-
-
-def _staged(rows: pa.Table, staging: Staging) -> list[str]:
-    """Writes the rows, and returns the addresses of the files."""
-    number = max(1, min(TASKS, rows.num_rows // ROWS_OF_A_TASK))
-    each = -(-rows.num_rows // number)
-
-    def one(place: int) -> str:
-        with staging.file() as out:
-            out.add(rows.slice(place * each, each))
-        return out.address
-
-    with ThreadPoolExecutor(TASKS, thread_name_prefix="stage") as threads:
-        return list(threads.map(one, range(number)))
+        return arrow_frame(self.spark, rows, self.staging)

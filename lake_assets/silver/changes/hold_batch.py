@@ -1,65 +1,202 @@
-"""Whether a batch's rows can be held in this process, and holding them.
+"""A batch whose rows this process has decoded.
 
-Here: which batches. Not here: reading the rows (`bronze/checked/held_rows.py`), giving them to Spark (`held.py`).
+Here: decoding its files, the usable rows in the order of the files, their keys and figures, and the bad rows. Not here:
+the decoder (`bronze/decode/files.py`), the last changes (`last_changes.py`), giving rows to Spark (`held.py`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
-from lake_assets.bronze.checked.dms_columns import CheckedFiles
+from lake_assets.bronze.checked.dms_columns import (
+    COMMIT_TS,
+    FIRST_SEQUENCE,
+    KEY,
+    OLD_KEY,
+    OPERATION,
+    SEQUENCE,
+    UNEQUAL,
+)
 from lake_assets.bronze.checked.staging import Staging
-from lake_assets.config import LOGS, Mode
-from lake_assets.schema.contract import Contracts
-from lake_assets.silver.changes.file_groups import file_groups, has_known_keys, is_current
-from lake_assets.silver.changes.held import HeldRows, may_be_held
+from lake_assets.bronze.checked.text_values import any_true
+from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.arrow_frame import may_be_given
+from lake_assets.config import KEYED_MODES, LOGS, Mode
+from lake_assets.silver.changes.file_groups import FileGroup
+from lake_assets.silver.changes.held import HeldRows
 from lake_assets.silver.changes.masking import masked_images
 from lake_assets.silver.plan.parts import Part
+from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
 
 
-def hold_batch(
-    spark: SparkSession,
-    store: ObjectStore,
-    target: Target,
-    parts: Sequence[Part],
-    contracts: Contracts,
-    staging: Staging | None,
-) -> tuple[list[CheckedFiles], HeldRows] | None:
-    """The checked files, and all rows of the parts, which are whole files. The rows of a change log have their
-    operation, time and sequence. None if Spark has to read one of the files: the files are large, a file is of another
-    contract, an update lacks columns, or a value needs Spark."""
-    groups = file_groups(parts, contracts)
-    may_hold = is_current if target.mode in LOGS else has_known_keys
-    if not all(may_hold(group.version, contracts, target) for group in groups):
+@dataclass(frozen=True, slots=True)
+class HeldBatch:
+    """A batch of whole files that have silver's columns."""
+
+    rows: HeldRows
+    """The usable rows. The rows of a change log have their operation, time and sequence."""
+    figures: ChangeFigures
+    """Of all rows."""
+    changes: Mapping[str, pa.Table] | None
+    """By a file's address, the keys, operations and sequences of its usable rows, as `last_changes` takes them. None if
+    a change does not determine its row by itself, or a key may be equal to another one."""
+    sequences_differ: bool
+    """Whether no two usable changes have the same sequence."""
+
+
+def decoded_groups(store: ObjectStore, target: Target, groups: Sequence[FileGroup]) -> list[pa.Table] | None:
+    """The changes of each group; None unless this process can decode all."""
+    if sum(file.size for group in groups for file in group.files) > decoding.MOST_BYTES:
         return None
-    if sum(part.file.size for part in parts) > held_rows.MOST_BYTES:
-        return None
-    found: list[CheckedFiles] = []
-    by_file: dict[int, pa.Table] = {}
+    found: list[pa.Table] = []
     for group in groups:
         contract = group.version.contract
-        table = contract.table(target.config, group.gone)
-        held = held_rows.held_files(
+        decoded = decoding.decoded_changes(
             store,
             group.files,
             name=target.table,
-            table=table,
+            table=contract.table(target.config, group.gone),
             dms=contract.dms,
-            with_dms_columns=target.mode is Mode.CHANGE_LOG,
+            partial=target.mode in KEYED_MODES,
         )
-        if held is None:
+        if decoded is None:
             return None
-        for one in held:
-            found.append(one.checked)
-            by_file |= one.checked.by_file(one.images)
-    if not all(part.file.offset in by_file for part in parts):
-        return None  # a file is there twice
-    ordered = [by_file[part.file.offset] for part in parts]
-    images = masked_images(pa.concat_tables(ordered), target.config.mask, target.salt)
-    if not may_be_held(images, staging):
+        found.append(decoded)
+    return found
+
+
+def givable(
+    target: Target, decoded: Sequence[pa.Table] | None, staging: Staging | None
+) -> Sequence[pa.Table] | None:
+    """The changes, if Spark may get them as they are. Not those of a table with masks, whose plain values may be left
+    in no file: PySpark writes rows of a plan to one, too."""
+    if decoded is None or target.config.mask:
         return None
-    return found, HeldRows(spark, images, target.key, staging)
+    return decoded if all(may_be_given(table, staging) for table in decoded) else None
+
+
+def hold_batch(
+    spark: SparkSession,
+    target: Target,
+    addresses: Mapping[str, Part],
+    decoded: Sequence[pa.Table],
+    staging: Staging | None,
+) -> HeldBatch | None:
+    """`addresses`: the parts by their files' addresses in Spark's spelling, in order; `decoded`: their changes. None if
+    so many rows cannot be given to Spark, or a file has more or fewer rows than by its own count."""
+    every = _in_order(pa.concat_tables(decoded, promote_options="permissive"), addresses)
+    if every is None:
+        return None
+    usable = every.filter(pc.is_null(every["_bad"]))
+    names = [column.name for column in target.config.columns]
+    images = pa.table({name: usable[IMAGE.format(place=place)] for place, name in enumerate(names)})
+    images = masked_images(images, target.config.mask, target.salt)
+    if target.mode is Mode.CHANGE_LOG:
+        own = {name: usable[name] for name in (OPERATION, COMMIT_TS, SEQUENCE)}
+        images = pa.table(own | dict(zip(images.column_names, images.columns, strict=True)))
+    if not may_be_given(images, staging):
+        return None
+    keys = None if target.mode in LOGS else _changes(usable, target)
+    by_file = None if keys is None else _by_file(keys, usable["_file"], addresses)
+    rows = HeldRows(spark, images, target.key, staging)
+    sequences = usable[SEQUENCE].filter(pc.not_equal(usable[SEQUENCE], ""))
+    differ = pc.count_distinct(sequences).as_py() == len(sequences)
+    return HeldBatch(rows, figures_of(every, usable), by_file, differ)
+
+
+def _in_order(every: pa.Table, addresses: Mapping[str, Part]) -> pa.Table | None:
+    """The rows by file and place. None if a file does not have as many as by its own count."""
+    files = pc.index_in(every["_file"], pa.array([*addresses], pa.string())).combine_chunks()
+    order = np.asarray(files, np.int64)
+    counts = np.bincount(order, minlength=len(addresses)).tolist()
+    if counts != [part.rows for part in addresses.values()]:
+        return None
+    places = np.asarray(every["_row"].combine_chunks(), np.int64)
+    steps = np.diff(order)
+    if np.all((steps > 0) | ((steps == 0) & (np.diff(places) > 0))):
+        return every.combine_chunks()
+    return every.take(pa.array(np.lexsort((places, order)))).combine_chunks()
+
+
+def _changes(usable: pa.Table, target: Target) -> pa.Table | None:
+    """The key of each change, also the former one of a change that moves its key, its operation and sequence."""
+    types = {column.name: column.type for column in target.config.columns}
+    operations, is_load = usable[OPERATION], pc.equal(usable[SEQUENCE], "")
+    moved = any_true(pc.and_(is_load, pc.not_equal(operations, "I")))
+    if moved or _is_partial(usable) or any(types[name] in UNEQUAL for name in target.key):
+        return None
+    images = {name: usable[IMAGE.format(place=place)] for place, name in enumerate(types)}
+    matched = enumerate(matched_columns(target.config))
+    before = {column.name: usable[BEFORE.format(place=place)] for place, column in matched}
+    now = [images[name] for name in target.key]
+    old = [pc.coalesce(before[name], images[name]) for name in target.key]
+    found = {KEY.format(place=place): values for place, values in enumerate(now)}
+    found |= {OPERATION: operations, SEQUENCE: pc.if_else(is_load, FIRST_SEQUENCE, usable[SEQUENCE])}
+    differs = reduce(pc.or_, map(pc.not_equal, old, now))
+    moves = pc.and_(pc.equal(operations, "U"), differs)
+    if any_true(moves):
+        found |= {
+            OLD_KEY.format(place=place): pc.if_else(moves, values, None) for place, values in enumerate(old)
+        }
+    return pa.table(found)
+
+
+def _is_partial(usable: pa.Table) -> bool:
+    """Whether an update lacks columns."""
+    if "_unsupplied" not in usable.column_names:
+        return False
+    lacks = pc.greater(pc.list_value_length(usable["_unsupplied"]), 0)
+    return any_true(pc.and_(pc.not_equal(usable[OPERATION], "D"), lacks))
+
+
+def _by_file(rows: pa.Table, files: pa.ChunkedArray, addresses: Mapping[str, Part]) -> dict[str, pa.Table]:
+    """The rows of each file; they are in the files' order."""
+    order = np.asarray(pc.index_in(files, pa.array([*addresses], pa.string())).combine_chunks(), np.int64)
+    ends = np.searchsorted(order, np.arange(len(addresses)), "right").tolist()
+    begins = [0, *ends[:-1]]
+    return {
+        address: rows.slice(begin, end - begin)
+        for address, begin, end in zip(addresses, begins, ends, strict=True)
+    }
+
+
+def figures_of(every: pa.Table, usable: pa.Table) -> ChangeFigures:
+    """The figures of decoded changes. A row that cannot be used may have any sequence and time, which do not count."""
+    operations = {one["values"]: one["counts"] for one in pc.value_counts(every[OPERATION]).to_pylist()}
+    changes = usable.filter(pc.not_equal(usable[SEQUENCE], ""))
+    sequences, times = pc.min_max(changes[SEQUENCE]), pc.min_max(changes[COMMIT_TS])
+    return ChangeFigures(
+        rows=every.num_rows,
+        by_op={op: int(operations.get(op, 0)) for op in "IUD"},
+        min_sequence=sequences["min"].as_py() or "",
+        max_sequence=sequences["max"].as_py() or "",
+        min_commit_ts=times["min"].as_py(),
+        max_commit_ts=pc.max(usable[COMMIT_TS]).as_py(),
+        used=usable.num_rows,
+        bad_rows=every.num_rows - usable.num_rows,
+    )
+
+
+def bad_rows(
+    decoded: Sequence[pa.Table], addresses: Mapping[str, Part], most: int | None
+) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
+    """The bad rows of decoded groups, at most the first `most`: by record of the log, their places, from 0, and all
+    faults of each."""
+    bad = pa.concat_tables(
+        [table.filter(pc.is_valid(table["_bad"])).select(["_file", "_row", "_bad"]) for table in decoded]
+    )
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for row in bad.sort_by([("_file", "ascending"), ("_row", "ascending")]).slice(0, most).to_pylist():
+        found[row["_file"]].append((row["_row"], row["_bad"]))
+    rows = ((addresses[address].file, places) for address, places in found.items())
+    return sorted(rows, key=lambda one: one[0].offset)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
+from lake_assets.bronze.checked.dms_columns import FIRST_SEQUENCE, OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import plain
@@ -171,7 +171,7 @@ def _with_operations(changes: pa.Table) -> pa.Table:
         return changes
     number = changes.num_rows
     inserts = changes.append_column(OPERATION, pa.repeat(OPERATIONS[_I], number))
-    return inserts.append_column(SEQUENCE, pa.repeat("0" * (_HIGH_DIGITS + _LOW_DIGITS), number))
+    return inserts.append_column(SEQUENCE, pa.repeat(FIRST_SEQUENCE, number))
 
 
 def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:

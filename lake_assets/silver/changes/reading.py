@@ -6,13 +6,12 @@ here: writing the changes (`silver/write/current/upsert.py`, `silver/write/appen
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +20,6 @@ from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.dms_columns import (
     KEY,
     OPERATION,
-    SEQUENCE,
     CheckedFiles,
     DmsFigures,
     all_differ,
@@ -32,8 +30,8 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
-from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.config import KEYED_MODES
+from lake_assets.bronze.reader.read_changes import changes_by_spark, decoded_frame
+from lake_assets.config import KEYED_MODES, LOGS
 from lake_assets.schema.contract import Contracts
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -45,7 +43,7 @@ from lake_assets.silver.changes.file_groups import (
     names_today,
 )
 from lake_assets.silver.changes.held import HeldRows
-from lake_assets.silver.changes.hold_batch import hold_batch
+from lake_assets.silver.changes.hold_batch import HeldBatch, bad_rows, decoded_groups, givable, hold_batch
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
@@ -53,6 +51,7 @@ from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore, StoredObject
+from lake_assets.storage.spark_paths import spark_address
 
 ONE_TASK_BYTES = 2 * 2**20
 """Bytes, in total, of the files that one task reads, if they are small: a stage costs more than so few rows."""
@@ -86,11 +85,10 @@ class Reading:
         """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out.
         `staging`: where this process may leave rows for Spark. Raises TableStopped when a file's columns do not fit the
         contract."""
-        self._table = target.table
         self._store = store
-        self._spark = spark
-        self._target = target
+        self._spark, self._target = spark, target
         self._contracts = contracts
+        self._staging = staging
         self.parts = parts
         self.cut = cut
         self._known: Sequence[CheckedFiles] | None = None
@@ -98,15 +96,35 @@ class Reading:
         self._staged: Sequence[StagedCsv] = ()
         self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
-        self.held: HeldRows | None = None
-        """All rows, in the order of the parts, where Spark need not read the files."""
-        if self._is_read_whole:
-            is_wanted = self.rows_counted < (MOST_ROWS if self._are_changes else SMALL_LOAD)
-            held = hold_batch(spark, store, target, parts, contracts, staging) if is_wanted else None
-            if held is not None:
-                self._known, self.held = held
-            else:
-                self._check_files(staging)
+        self._groups = file_groups(parts, contracts, cut.reopened)
+        are_changes = all(part.file.kind is FileKind.CDC for part in parts)
+        is_small = self.rows_counted < (MOST_ROWS if are_changes else SMALL_LOAD)
+        self._decoded = decoded_groups(store, target, self._groups) if is_small else None
+        """By group, its changes, if this process has decoded all."""
+        self._held: HeldBatch | None = None
+        if not self._is_read_whole:
+            return
+        if self._decoded is None:
+            self._check_files(staging)
+        elif self._may_be_held:
+            self._held = hold_batch(spark, target, self._by_address, self._decoded, staging)
+
+    @cached_property
+    def _by_address(self) -> Mapping[str, Part]:
+        """The parts by their files' addresses in Spark's spelling."""
+        return {spark_address(self._store.spark_uri(part.file.path)): part for part in self.parts}
+
+    @property
+    def _may_be_held(self) -> bool:
+        """Whether all files have silver's columns, and the keys as silver has them."""
+        may_hold = is_current if self._target.mode in LOGS else has_known_keys
+        fit = all(may_hold(group.version, self._contracts, self._target) for group in self._groups)
+        return fit and len(self._by_address) == len(self.parts)  # no file is there twice
+
+    @property
+    def held(self) -> HeldRows | None:
+        """The usable rows, in the order of the parts, where Spark need not read the files."""
+        return None if self._held is None else self._held.rows
 
     @cached_property
     def _read_by_spark(self) -> "_Rows":
@@ -147,13 +165,13 @@ class Reading:
         found: list[CheckedFiles] = []
         staged: list[StagedCsv] = []
         listed = as_listed(self._store, [part.file for part in self.parts])
-        for group in file_groups(self.parts, self._contracts, self.cut.reopened):
+        for group in self._groups:
             contract = group.version.contract
             table = contract.table(target.config, group.gone)
             checked = checked_files(
                 self._store,
                 group.files,
-                name=self._table,
+                name=target.table,
                 table=table,
                 dms=contract.dms,
                 with_changes=self._wants_keys and has_known_keys(group.version, self._contracts, target),
@@ -167,18 +185,9 @@ class Reading:
             self._known, self._staged, self._listed = found, staged, listed
 
     @property
-    def _are_changes(self) -> bool:
-        return all(part.file.kind is FileKind.CDC for part in self.parts)
-
-    @property
-    def _wants_last_changes(self) -> bool:
-        """Whether the last change of each key is looked for before Spark reads the files."""
-        return self.rows_counted <= MOST_ROWS
-
-    @property
     def _wants_keys(self) -> bool:
         """Whether the keys decide how the rows are written, and are few enough to look at."""
-        if self._wants_last_changes:
+        if self.rows_counted <= MOST_ROWS:
             return True
         return self._is_load_of_numbers and self.rows_counted <= MOST_LOADED
 
@@ -211,8 +220,10 @@ class Reading:
 
     @property
     def foreseen(self) -> ChangeFigures | None:
-        """The figures of the changes if every row can be used, which only a count of the written rows shows; None if
-        the files were not checked, or hold more or fewer rows than by their own count."""
+        """The figures of the changes, if all rows are held; else if every row can be used, which only a count of the
+        written rows shows. None if the files were not checked, or hold more or fewer rows than by their own count."""
+        if self._held is not None:
+            return self._held.figures
         checked = self._checked
         if checked is None or checked.rows != self.rows_counted:
             return None
@@ -227,11 +238,13 @@ class Reading:
         )
 
     @property
-    def changes_by_file(self) -> dict[str, pa.Table] | None:
-        """The keys, operations and sequences of all rows, by the file's address, as `CheckedRows.changes`; None if they
-        are not known before Spark reads the files."""
+    def changes_by_file(self) -> Mapping[str, pa.Table] | None:
+        """The keys, operations and sequences of all usable rows, by the file's address, as `CheckedRows.changes`; None
+        if they are not known before Spark reads the files."""
+        if self._held is not None:
+            return self._held.changes
         checked = self._known
-        if checked is None or not self._wants_last_changes:
+        if checked is None or self.rows_counted > MOST_ROWS:
             return None
         known: dict[int, pa.Table] = {}
         for one in checked:
@@ -247,13 +260,8 @@ class Reading:
 
     @property
     def sequences_differ(self) -> bool:
-        """Whether no two changes have the same sequence; False if it is not known before Spark reads the files."""
-        changes = self.changes_by_file
-        if changes is None:
-            return False
-        of_changes = [table[SEQUENCE] for table in changes.values() if SEQUENCE in table.column_names]
-        sequences = pa.chunked_array([chunk for one in of_changes for chunk in one.chunks], pa.string())
-        return bool(pc.count_distinct(sequences).as_py() == len(sequences))
+        """Whether all usable changes are known to have different sequences: only if they are held."""
+        return self._held is not None and self._held.sequences_differ
 
     @property
     def _checked(self) -> DmsFigures | None:
@@ -265,8 +273,9 @@ class Reading:
         """Groups of files that are read in the same way, with their rows."""
         store = self._store
         found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
-        for group in file_groups(self.parts, self._contracts, self.cut.reopened):
-            rows = self._read(group, explain=explain)
+        every = givable(self._target, self._decoded, self._staging) or [None] * len(self._groups)
+        for group, decoded in zip(self._groups, every, strict=True):
+            rows = self._read(group, decoded, explain=explain)
             if group.which != "all":
                 places = {
                     store.spark_uri(path): {place for part in parts for place in (part.only or part.without)}
@@ -278,24 +287,26 @@ class Reading:
             found.append((group.files, rows))
         return found
 
-    def _read(self, group: FileGroup, *, explain: bool) -> DataFrame:
+    def _read(self, group: FileGroup, decoded: pa.Table | None, *, explain: bool) -> DataFrame:
         contract, target = group.version.contract, self._target
         table = contract.table(target.config, group.gone)
-        own = {file.offset for file in group.files}
-        # Explaining what is wrong with a row needs its texts.
-        staged = [] if explain else [one for one in self._staged if one.offsets <= own]
-        changes = read_changes(
-            self._spark,
-            self._store,
-            group.files,
-            name=target.table,
-            table=table,
-            dms=contract.dms,
-            partial=target.mode in KEYED_MODES,
-            explain=explain,
-            checked=self._known is not None,
-            staged=staged,
-        )
+        if decoded is not None:
+            changes = decoded_frame(self._spark, decoded, table, self._staging)
+        else:
+            own = {file.offset for file in group.files}
+            changes = changes_by_spark(
+                self._spark,
+                self._store,
+                group.files,
+                name=target.table,
+                table=table,
+                dms=contract.dms,
+                partial=target.mode in KEYED_MODES,
+                explain=explain,
+                checked=self._known is not None,
+                # Explaining what is wrong with a row needs its texts.
+                staged=[] if explain else [one for one in self._staged if one.offsets <= own],
+            )
         if not is_current(group.version, self._contracts, target):
             names = names_today(group.version, self._contracts, target)
             changes = to_current_contract(
@@ -321,17 +332,19 @@ class Reading:
         return own if rows.sides is None else (rows.sides, *own)
 
     @property
-    def is_large(self) -> bool:
-        return self.rows_counted >= LARGE
-
-    @property
     def rows_counted(self) -> int:
         """Rows of the files by their own count, without Spark."""
         return sum(part.rows for part in self.parts)
 
+    @property
+    def is_large(self) -> bool:
+        return self.rows_counted >= LARGE
+
     def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
         """The rows that cannot be used, at most the first `most`: by record of the log, their places (from 0) and all
-        faults of each. Reads the files once more."""
+        faults of each. Spark reads the files once more, unless this process has decoded them."""
+        if self._decoded is not None and self._is_read_whole and len(self._by_address) == len(self.parts):
+            return bad_rows(self._decoded, self._by_address, most)
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
@@ -360,7 +373,7 @@ class Reading:
             counted: dict[str, int] = defaultdict(int)
             for part in self.parts:
                 counted[self._store.spark_uri(part.file.path)] += part.rows
-            stop_for_missing_rows(self._table, counted, rows.every)
+            stop_for_missing_rows(self._target.table, counted, rows.every)
         return seen
 
 

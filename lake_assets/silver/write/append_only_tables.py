@@ -87,17 +87,17 @@ def _held(reader: BatchReader, reading: Reading, *, after: str) -> Written | Non
     context, seen = reader.context, reading.foreseen
     if reading.held is None or seen is None or not context.may_foresee:
         return None
-    is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["I"] < seen.rows
+    is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["U"] + seen.by_op["D"] > 0
     may_repeat = is_late(seen.min_sequence, after) or not reading.sequences_differ
     if is_refused or may_repeat:
         return None
     reader.check(reading, seen)
     return Written(
         strategy="append",
-        keys=seen.rows,
-        rows=seen.rows,
+        keys=seen.used,
+        rows=seen.used,
         images=reading.held.every,
-        confirm=lambda added: refuse_unforeseen(added, seen.rows),
+        confirm=lambda added: refuse_unforeseen(added, seen.used),
     )
 
 

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
+from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.layouts.headerless import dated
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
-from lake_assets.bronze.reader.recount import counted
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.plan.lateness import is_late

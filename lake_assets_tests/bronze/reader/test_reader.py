@@ -4,7 +4,7 @@ Here: `read_changes` on files made by hand, without Iceberg. Not here: single va
 (`test_formats.py` of silver, through the whole engine).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.reader import read_changes as reader
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.reader.places import placed
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.files.dms_files import put
@@ -207,25 +207,22 @@ def test_without_timestamps_the_files_name_gives_the_sequence(files: Files) -> N
     assert [row["_image"]["name"] for row in rows] == ["a", "c"]
 
 
-def test_many_small_files_say_what_each_says_alone(
+def test_this_process_and_spark_say_the_same_of_many_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read in this process, with a large one among them that Spark reads; bad rows keep their reasons and places."""
+    """Bad rows keep their reasons and places."""
     folder = Folder(tmp_path, {"id": "long not null", "name": "string"}, ["id"], add_column_name=True)
     for number in range(70):
         width = ",a,b" if number % 10 == 3 else f',"n\n{number}"'
         content = f"Op,id,name\nI,{number}{width}\nU,x{number},\n".encode()
         assert folder.put(f"public/items/20260301-12{number // 60:02d}{number % 60:02d}000.csv", content)
-    assert folder.put("public/items/20260301-130000000.csv", b"Op,id,name\n" + b"I,100,large\n" * 10)
-    sized = [replace(file, size=3000 if "-13" in file.key else 50) for file in folder.files]
-    folder.files[:] = sized
 
-    def read(many: int) -> list[dict[str, Any]]:
-        monkeypatch.setattr(reader, "MANY", many)
+    def read(most: int) -> list[dict[str, Any]]:
+        monkeypatch.setattr(decoding, "MOST_BYTES", most)
         placed_rows = placed(folder.changes(spark)).drop("_row").collect()
         return sorted((row.asDict(recursive=True) for row in placed_rows), key=str)
 
-    here, there = read(64), read(1000)
+    here, there = read(decoding.MOST_BYTES), read(-1)
     assert here == there
-    assert len(here) == 150
+    assert len(here) == 140
     assert {row["_bad"] for row in here} >= {None, "not 3 fields", "id is not a valid long"}

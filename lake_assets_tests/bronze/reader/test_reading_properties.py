@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.reader import read_changes as reader
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.reader import wide_rows
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
@@ -167,10 +167,10 @@ def test_what_was_written_is_read(spark: SparkSession, share: int, size: int) ->
             folder = Folder(Path(name), COLUMNS, ["id"], **dms)
             write(folder, dms, kind, rows)
             with pytest.MonkeyPatch.context() as patched:
-                # In turn by columns, as if they were many, and as if the files were.
+                # In turn by this process and by Spark, and by Spark also as if the columns were many.
                 turn = sum(seen[kind] for kind in EXAMPLES) // size % 4
                 patched.setattr(wide_rows, "WIDE", 0 if turn % 2 else 100)
-                patched.setattr(reader, "MANY", 1 if turn > 1 else 64)
+                patched.setattr(decoding, "MOST_BYTES", decoding.MOST_BYTES if turn > 1 else -1)
                 read = folder.changes(spark).collect()
         seen[kind] += len(rows)
         if kind.startswith("csv"):

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.decode.records import RETURN_FAULT
+from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.bronze.reader.recount import counted
-from lake_assets.bronze.reader.text_rows import RETURN_FAULT
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.storage.object_store import open_store
@@ -162,8 +163,10 @@ def test_records_larger_than_any_buffer_and_their_order(spark: SparkSession, tmp
 
 
 def test_one_read_for_all_transaction_files(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a batch that is too large to be decoded here."""
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1)
     row = b"I,items,public,2026-03-01 12:00:00.000000,1,a,b,NULL,,NULL\n"
     for number in range(5):
         extension = "csv.gz" if number % 2 else "csv"

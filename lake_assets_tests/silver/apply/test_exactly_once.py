@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked import held_rows
-from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.reader.read_changes import changes_by_spark
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.lake_definitions import Lake
@@ -176,7 +176,9 @@ def test_a_batch_with_a_lost_row_is_not_published(
     with monkeypatch.context() as patched:
         read_by_spark(patched)
         if where == "read":
-            patched.setattr(reading, "read_changes", lambda *a, **k: drop_a_row(read_changes(*a, **k)))
+            patched.setattr(
+                reading, "changes_by_spark", lambda *a, **k: drop_a_row(changes_by_spark(*a, **k))
+            )
             expected = "holds 6 rows by its own count, the reader saw 5"
         elif where == "replayed":
             # Read the batch whole, and lose a row of the files that are read again because it is late.
@@ -184,9 +186,9 @@ def test_a_batch_with_a_lost_row_is_not_published(
 
             def read(*a: Any, **k: Any) -> DataFrame:
                 reads.append(len(a[2]))
-                return drop_a_row(read_changes(*a, **k)) if len(reads) > 1 else read_changes(*a, **k)
+                return drop_a_row(changes_by_spark(*a, **k)) if len(reads) > 1 else changes_by_spark(*a, **k)
 
-            patched.setattr(reading, "read_changes", read)
+            patched.setattr(reading, "changes_by_spark", read)
             patched.setattr(batch_reader, "is_late", lambda lowest, applied: True)
             expected = "rows by its own count, the reader saw"
         else:
@@ -212,7 +214,7 @@ def test_a_batch_with_a_lost_row_is_not_published(
 
 def read_by_spark(patched: pytest.MonkeyPatch) -> None:
     """No batch is held, and its changes are computed before they are written."""
-    patched.setattr(held_rows, "MOST_BYTES", -1)
+    patched.setattr(decoding, "MOST_BYTES", -1)
     patched.setattr(keyed, "foreseen", lambda *given: None)
 
 
@@ -271,11 +273,11 @@ def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch)
     def fails_for_more(*a: Any, **k: Any) -> DataFrame:
         if k["name"] == "public.more":
             raise ZeroDivisionError("nobody thought of this")
-        return read_changes(*a, **k)
+        return changes_by_spark(*a, **k)
 
     with monkeypatch.context() as patched:
         read_by_spark(patched)
-        patched.setattr(reading, "read_changes", fails_for_more)
+        patched.setattr(reading, "changes_by_spark", fails_for_more)
         results = wide.bench.turn()
     assert {name for name, result in results.items() if result.error is not None} == {"more"}
     assert "nobody thought of this" in str(results["more"].error)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.silver.apply import turn
 from lake_assets.silver.changes import reading
 from lake_assets.silver.changes.large_batch import batch_states
@@ -18,7 +18,7 @@ from lake_assets_tests.helpers.files.held_batches import watched_looks
 @pytest.fixture(scope="module")
 def all_large() -> Iterator[None]:
     """Every batch counts as large, and none is held."""
-    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
+    with patch.object(reading, "LARGE", 1), patch.object(decoding, "MOST_BYTES", -1):
         yield
 
 

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows, staged_csv, staging
+from lake_assets.bronze.checked import staged_csv, staging
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
@@ -30,7 +31,7 @@ STAMP = "2026-03-01 12:06:00.000000"
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
+    with patch.object(reading, "LARGE", 1), patch.object(decoding, "MOST_BYTES", -1):
         yield
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
 from lake_assets.silver.write.current import upsert
@@ -50,7 +50,7 @@ def test_a_batch_is_computed_again(
     answers: int,
     first_lost: int,
 ) -> None:
-    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(decoding, "MOST_BYTES", most_bytes)
     if in_steps:
         monkeypatch.setattr(upsert, "foreseen", lambda *given: None)
     items = SmallTable(tmp_path, **sections)
@@ -87,7 +87,7 @@ def test_a_file_that_spark_cannot_reach_stays_pending(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An expired token of Spark's, where the lake's own reads go on: the file is not quarantined."""
-    monkeypatch.setattr(held_rows, "MOST_BYTES", -1)
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1)
     items = SmallTable(tmp_path)
     items.load(1, 2)
     bench, clock = items.bench, items.clock

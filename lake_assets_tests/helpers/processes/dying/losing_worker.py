@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from pyspark.sql.connect.dataframe import DataFrame
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.cli import main
 from lake_assets.silver.changes import reading
 
@@ -36,7 +36,7 @@ def kill_at_checkpoint(worker: int) -> None:
 
 
 if __name__ == "__main__":
-    reading.LARGE, held_rows.MOST_BYTES = 1, -1
+    reading.LARGE, decoding.MOST_BYTES = 1, -1
     kill_at_checkpoint(int(sys.argv[1]))
     del sys.argv[1]
     main()

@@ -1,0 +1,1 @@
+"""Files as typed changes, decoded without Spark."""

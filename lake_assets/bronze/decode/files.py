@@ -1,0 +1,175 @@
+"""Files of one table, decoded to changes in this process.
+
+Here: finding each file's layout, and reading files of one layout together. Not here: the fields of one file
+(`fields.py`), their meaning (`changes.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lake_assets.bronze.checked.dms_columns import FAULTS
+from lake_assets.bronze.decode.changes import typed_changes, without_partial_rows
+from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_fields, text_fields
+from lake_assets.bronze.decode.recount import counted
+from lake_assets.bronze.decode.value_facts import value_facts
+from lake_assets.bronze.files.formats import Layout, contract_layout
+from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
+from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
+from lake_assets.bronze.layouts.headerless import (
+    LayoutsByRow,
+    agreed_layout,
+    headerless_layouts,
+    is_shifted,
+    layouts_by_row,
+    refuse_open_layout,
+    refuse_width,
+)
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.errors import TableStopped
+from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.spark_paths import spark_address
+
+MOST_BYTES = 64 << 20
+"""Bytes of all files, as stored, up to which this process decodes them."""
+MOST_DECODED = 256 << 20
+"""Limit of the bytes of all rows, in memory."""
+AT_ONCE = 4
+"""Files that are read at the same time: for small files in a bucket, requests take most of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A file, or the part of its rows that has one layout."""
+
+    file: LoggedFile
+    layout: Layout
+    among: LayoutsByRow | None = None
+
+    @property
+    def of(self) -> Hashable:
+        """Shares with the same value are read alike."""
+        columns = self.file.columns if self.file.format == "parquet" else None
+        return self.file.format, self.file.kind, self.layout.columns, self.layout.era, columns
+
+
+def decoded_changes(
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    partial: bool,
+    explain: bool = True,
+) -> pa.Table | None:
+    """The changes of the files, as `typed_changes`, with bad rows marked; `partial`, `explain`: as of `read_changes`.
+    None if a file is damaged or gone, if a value cannot be converted here, or if the rows take too much memory. Raises
+    TableStopped when a file's columns do not fit the contract."""
+    decoder = _Decoder(store, name, table, dms, explain, Room(MOST_DECODED))
+    try:
+        groups: dict[Hashable, list[_Share]] = defaultdict(list)
+        for share in decoder.shares(files):
+            groups[share.of].append(share)
+        changes = pa.concat_tables([decoder.changes(shares) for shares in groups.values()])
+    except TableStopped:
+        raise
+    except (*FAULTS, TooLarge):
+        return None  # Spark reads the files, or shows which of them is damaged or gone.
+    return changes if dms.csv_no_sup_value is None else without_partial_rows(changes, table, partial=partial)
+
+
+def refuse_unreadable(name: str, key: str, columns: Iterable[ParquetColumn]) -> None:
+    """Raises TableStopped for a Parquet file with a column that no column of lake.yaml can have."""
+    for column in columns:
+        if spark_name(column.arrow) is None:
+            raise TableStopped(
+                name,
+                f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
+                "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    store: ObjectStore
+    name: str
+    table: TableConfig
+    dms: DmsSettings
+    explain: bool
+    room: Room
+
+    def shares(self, files: Iterable[LoggedFile]) -> Iterator[_Share]:
+        """Each file with its layout, or with each of its layouts."""
+        for file in files:
+            if (by_row := layouts_by_row(file, self.table, self.dms)) is not None:
+                # Layouts that differ only in former names are equal by present names.
+                for layout in dict.fromkeys(by_row.layouts):
+                    yield _Share(file, layout, by_row)
+            elif file.format == "parquet":
+                known = counted(self.store, file, self.dms, ())
+                refuse_unreadable(self.name, file.key, parquet_columns(known.columns or ()))
+                yield _Share(known, parquet_layout(self.name, known, self.table, self.dms)[0])
+            elif file.columns is not None:
+                yield _Share(file, named_layout(file, file.columns, self.name, self.table, self.dms))
+            else:
+                yield _Share(file, self._headerless(file))
+
+    def _headerless(self, file: LoggedFile) -> Layout:
+        layouts = headerless_layouts(self.name, file, self.table, self.dms)
+        then = self._settings(layouts[0])
+        if (layout := agreed_layout(layouts, file.kind, None, then)) is not None:
+            return layout
+        probe = replace(self, room=Room(MOST_DECODED))
+        seen = value_facts(probe._texts(_Share(file, layouts[0])), layouts, self.table, then)
+        if seen is None:
+            return layouts[0]  # without a usable row, the layout has no effect
+        if is_shifted(layouts, seen, then, self.table.primary_key):
+            raise refuse_width(self.name, file, contract_layout(self.table, then, file.kind))
+        if (layout := agreed_layout(layouts, file.kind, seen, then)) is None:
+            raise refuse_open_layout(self.name, file, layouts, then)
+        return layout
+
+    def changes(self, shares: Sequence[_Share]) -> pa.Table:
+        """The changes of shares that are read alike."""
+        first = shares[0]
+        read = self._parquet if first.file.format == "parquet" else self._texts
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
+            fields = joined(list(threads.map(read, shares)))
+        return self._typed(fields, first.file, first.layout)
+
+    def _typed(self, fields: Fields, file: LoggedFile, layout: Layout) -> pa.Table:
+        types = None
+        if file.format == "parquet":
+            types = parquet_layout(self.name, file, self.table, self.dms)[1]
+        elif file.format == "json":
+            # JSON is unambiguous: it has neither null tokens nor empty fields to interpret.
+            types = dict.fromkeys(layout.columns, "string")
+        return typed_changes(
+            fields, file.kind, types, self.table, self._settings(layout), explain=self.explain
+        )
+
+    def _texts(self, share: _Share) -> Fields:
+        file, layout = share.file, share.layout
+        then, address = self._settings(layout), self._address(file)
+        return text_fields(
+            self.store, file, layout, self.table, then, share.among, address, self.room, explain=self.explain
+        )
+
+    def _parquet(self, share: _Share) -> Fields:
+        file, layout, then = share.file, share.layout, self._settings(share.layout)
+        named = (then.operation_column, then.timestamp_column_name, then.change_sequence_column)
+        unchecked = frozenset(name for name in named if name is not None)
+        types = parquet_layout(self.name, file, self.table, self.dms)[1]
+        return parquet_fields(self.store, file, layout, types, unchecked, self._address(file), self.room)
+
+    def _address(self, file: LoggedFile) -> str:
+        return spark_address(self.store.spark_uri(file.path))
+
+    def _settings(self, layout: Layout) -> DmsSettings:
+        """The settings of the layout's time."""
+        return self.table.settings_in(layout.era, self.dms)
