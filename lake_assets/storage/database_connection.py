@@ -35,6 +35,13 @@ _OTHER_DRIVER = {
 ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
 
 
+CONNECT_SECONDS = 15
+"""How long a driver waits for a database that does not answer. Without a limit, a table would wait for a firewall that
+drops its packets for minutes."""
+_LIMITED = ("psycopg", "psycopg2", "pymysql", "mysqldb")
+"""The drivers that take `connect_timeout` from a URL."""
+
+
 class SourceError(LakeError):
     """A source database cannot be read. The message has neither its address nor its password."""
 
@@ -51,8 +58,12 @@ def connected(address: str, secrets: Secrets) -> Iterator[sa.Engine]:
 
     def of_now() -> URL:
         found = _url(secrets.filled(address))
-        # The driver that the extra `init` brings.
-        return found.set(drivername="postgresql+psycopg") if found.drivername == "postgresql" else found
+        if found.drivername == "postgresql":
+            # The driver that the extra `init` brings.
+            found = found.set(drivername="postgresql+psycopg")
+        if found.get_driver_name() not in _LIMITED or "connect_timeout" in found.query:
+            return found
+        return found.update_query_dict({"connect_timeout": str(CONNECT_SECONDS)})
 
     url = of_now()
     try:
