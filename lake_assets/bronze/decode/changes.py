@@ -7,6 +7,7 @@ Here: operation, commit time, sequence, images and before images of rows of one 
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, TypeGuard
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL, generated
 from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.bronze.checked.image_types import image_type
-from lake_assets.bronze.decode.faults import Faults
+from lake_assets.bronze.decode.faults import NOT_SUPPLIED, Faults
 from lake_assets.bronze.decode.fields import Fields
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, before_image
 from lake_assets.bronze.files.keys import FileKind
@@ -24,16 +25,22 @@ from lake_assets.config import Column, DmsSettings, Mode, TableConfig
 
 IMAGE, BEFORE = "image_{place}", "before_{place}"
 """Names of the columns of the images, by the place of the column in the table, and of the before images."""
-_FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_214_400_000_000
-"""Microseconds since 1970 of 0001-01-01 and 9999-12-31: other readers know no times beyond."""
-_IN_NAME = re.compile(r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", re.ASCII)
-_OWN_SEQUENCE = r"^\d{35}$"
+YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+"""Other readers know no commit times beyond."""
+TIME_IN_NAME = r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$"
+OWN_SEQUENCE = r"^\d{35}$"
 
 
 def matched_columns(table: TableConfig) -> list[Column]:
     """The columns whose before images identify the row that an update changes."""
     every = table.mode is Mode.FULL_ROW
     return [column for column in table.columns if every or column.name in table.primary_key]
+
+
+def checked_as_values(dms: DmsSettings) -> frozenset[str]:
+    """The columns of DMS whose values have a fault unless they are an operation, a time or a sequence."""
+    named = (dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column)
+    return frozenset(name for name in named if name is not None)
 
 
 def marks_unsupplied(table: TableConfig, dms: DmsSettings) -> bool:
@@ -252,8 +259,8 @@ class _Rows:
             return _one(pa.nulls(len(self.fields), kind))
         written = self._known(name)
         stamps = self.typed(written, "timestamptz")
-        micros = stamps.cast(pa.int64())
-        fits = pc.and_(pc.greater_equal(micros, _FIRST_TIME), pc.less_equal(micros, _LAST_TIME))
+        first, last = (pa.scalar(moment, kind) for moment in YEARS)
+        fits = pc.and_(pc.greater_equal(stamps, first), pc.less_equal(stamps, last))
         times = pc.if_else(fits, stamps, None)
         self.faults.add(pc.is_null(times), self.faults.misfit(name, written, "timestamptz", "a timestamp"))
         return times
@@ -268,7 +275,7 @@ class _Rows:
             own = self.typed(self._known(name), "string")
             # As texts, only sequences of one form sort by time.
             unsortable = pc.and_(
-                pc.not_equal(own, ""), pc.invert(pc.match_substring_regex(own, _OWN_SEQUENCE))
+                pc.not_equal(own, ""), pc.invert(pc.match_substring_regex(own, OWN_SEQUENCE))
             )
             self.faults.add(unsortable, self.faults.misfit(name, own, "string", "35 digits"))
         if self.has(self.dms.timestamp_column_name):
@@ -313,16 +320,14 @@ def without_partial_rows(changes: pa.Table, table: TableConfig, *, partial: bool
         elif operation != "I":
             missing = []
         if missing:
-            bad[place] = (
-                f"{', '.join(missing)} was not supplied by the source: have its supplemental log carry every column"
-            )
+            bad[place] = f"{', '.join(missing)}{NOT_SUPPLIED}"
     column = changes.schema.get_field_index("_bad")
     return changes.set_column(column, "_bad", pa.array(bad, pa.string()))
 
 
 def _of_name(address: str) -> str:
     """The sequence of changes without any, from the time in their file's name."""
-    match = _IN_NAME.search(address)
+    match = re.search(TIME_IN_NAME, address, re.ASCII)
     digits = match[1].replace("-", "") if match is not None else ""
     return f"{digits[:16]}{SYNTHETIC_TAIL}"
 

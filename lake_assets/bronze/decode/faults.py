@@ -15,14 +15,16 @@ from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.config import REDACTED, TableConfig
 from lake_assets.local_times import LocalClock
 
-_NO_INSTANT: Mapping[Literal["skipped", "doubled"], str] = {
+NO_INSTANT: Mapping[Literal["skipped", "doubled"], str] = {
     "doubled": " is a time that the clocks of {zone} show twice: set ambiguous_times of the table to earlier or later",
     "skipped": " is a time that the clocks of {zone} skip (is timestamp_zone the source's?)",
 }
 """Why a local time is no instant, after the column's name."""
-_SHOWN = 100
+SHOWN = 100
 """Characters of a value that a message quotes."""
 _MOST_OF_AN_OPERATION = 20
+NOT_SUPPLIED = " was not supplied by the source: have its supplemental log carry every column"
+"""Why a row that lacks values cannot be used, after their columns' names."""
 Reason = Callable[[int], str]
 """The fault of the row at a place."""
 
@@ -90,7 +92,7 @@ class Faults:
 
     def _fault(self, name: str, value: pa.ChunkedArray, declared: str, what: str) -> str:
         if declared == "timestamptz" and not value.null_count:
-            for takes, why in _NO_INSTANT.items():
+            for takes, why in NO_INSTANT.items():
                 if not converted(value, declared, replace(self._clock, takes=takes)).null_count:
                     return f"{name}{why.format(zone=self._clock.zone)}"
         return f"{name} is not {what or f'a valid {declared}'}"
@@ -99,7 +101,7 @@ class Faults:
 def _shown(value: pa.ChunkedArray) -> str:
     """The text of one value, which is cut if long."""
     text = _text(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _text(value: pa.ChunkedArray) -> str:

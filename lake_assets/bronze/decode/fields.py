@@ -5,7 +5,7 @@ the records that Arrow does not parse (`records.py`), the meaning of fields (`ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lake_assets.bronze.checked.csv_columns import csv_texts, is_plain_csv
-from lake_assets.bronze.checked.dms_columns import FAULTS, Unusable
+from lake_assets.bronze.checked.dms_columns import FAULTS
 from lake_assets.bronze.checked.parquet_values import opened
 from lake_assets.bronze.decode.records import content_of, records_of
 from lake_assets.bronze.files.content import chunks
@@ -101,25 +101,40 @@ def text_fields(
     """The rows of a CSV, JSON-lines or transaction file; `among`: only those of this layout; `address`: the file's.
     Raises StoreError for a file that is gone, UnreadableFile for one that is damaged or too large."""
     if among is None and is_plain_csv(file, dms):
-        taken: list[int] = []
-        try:
-            return _by_arrow(store, file, layout, dms, address, room, taken)
-        except FAULTS:
-            room.take(-sum(taken))  # a record that Arrow does not parse
+        found = _by_arrow(store, file, layout, dms, address, room)
+        if found is not None:
+            return found
+    content = _content(store, file, parsed_here=among is not None or file.irregular is not None)
+    room.take(OF_A_RECORD * len(content))
+    parsed = parsed_fields(content, file, layout, table, dms, among, address, explain=explain)
+    if file.format == "json":
+        return parsed
+    values = {name: _without_token(pc.fill_null(texts, ""), dms) for name, texts in parsed.values.items()}
+    return replace(parsed, values=values)
+
+
+def parsed_fields(
+    content: bytes,
+    file: LoggedFile,
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
+    among: LayoutsByRow | None,
+    address: str,
+    *,
+    explain: bool,
+) -> Fields:
+    """The records of a file's content as columns of texts; NULL for an empty field of a CSV file."""
     rows: list[int] = []
     bad: list[str | None] = []
     records: list[Any] = []
     nothing = [None] * len(layout.columns)
-    content = _content(store, file, parsed_here=among is not None or file.irregular is not None)
-    room.take(OF_A_RECORD * len(content))
     for place, (fields, fault) in records_of(content, file, layout, table, dms, among, explain=explain):
         rows.append(place)
         records.append(fields or nothing)
         bad.append(fault)
     columns = list(zip(*records, strict=True)) or [()] * len(layout.columns)
     values = {name: _texts(texts) for name, texts in zip(layout.columns, columns, strict=True)}
-    if file.format != "json":
-        values = {name: _without_token(pc.fill_null(texts, ""), dms) for name, texts in values.items()}
     places = pa.chunked_array([pa.array(rows, pa.int64())])
     return Fields(values, places, _texts(bad), _texts([address] * len(rows)))
 
@@ -137,23 +152,23 @@ def _content(store: ObjectStore, file: LoggedFile, *, parsed_here: bool) -> byte
 
 
 def _by_arrow(
-    store: ObjectStore,
-    file: LoggedFile,
-    layout: Layout,
-    dms: DmsSettings,
-    address: str,
-    room: Room,
-    taken: list[int],
-) -> Fields:
-    """`taken`: gets the sizes that were taken from the room."""
-    pieces = []
-    for piece in csv_texts(store, file, layout, dms):
-        pieces.append(piece.cast(_all_texts(layout)))
-        taken.append(pieces[-1].nbytes + piece.num_rows * (len(address) + BESIDE))
-        room.take(taken[-1])
-    rows = pa.concat_tables(pieces) if pieces else _all_texts(layout).empty_table()
+    store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings, address: str, room: Room
+) -> Fields | None:
+    """None for a file with a record that Arrow does not parse."""
+    pieces, taken = [_all_texts(layout).empty_table()], 0
+    try:
+        for piece in csv_texts(store, file, layout, dms):
+            pieces.append(piece.cast(_all_texts(layout)))
+            size = pieces[-1].nbytes + piece.num_rows * (len(address) + BESIDE)
+            room.take(size)
+            taken += size
+    except FAULTS:
+        room.take(-taken)
+        return None
+    rows = pa.concat_tables(pieces)
     if file.rows is not None and rows.num_rows != file.rows:
-        raise Unusable
+        room.take(-taken)
+        return None
     values = dict(zip(layout.columns, rows.columns, strict=True))
     return _regular(values, rows.num_rows, _no_faults(rows), address)
 

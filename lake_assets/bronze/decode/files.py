@@ -5,28 +5,26 @@ Here: finding each file's layout, and reading files of one layout together. Not 
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lake_assets.bronze.checked.dms_columns import FAULTS
-from lake_assets.bronze.decode.changes import typed_changes, without_partial_rows
+from lake_assets.bronze.decode.changes import checked_as_values, typed_changes, without_partial_rows
 from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_fields, text_fields
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.decode.value_facts import value_facts
-from lake_assets.bronze.files.formats import Layout, contract_layout
+from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
 from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
 from lake_assets.bronze.layouts.headerless import (
     LayoutsByRow,
     agreed_layout,
+    decided_layout,
     headerless_layouts,
-    is_shifted,
     layouts_by_row,
-    refuse_open_layout,
-    refuse_width,
 )
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
@@ -48,6 +46,8 @@ class _Share:
 
     file: LoggedFile
     layout: Layout
+    types: Mapping[str, str] | None = None
+    """The Arrow types of a Parquet file's columns, `string` for JSON; None for the texts of a CSV file."""
     among: LayoutsByRow | None = None
 
     @property
@@ -109,13 +109,18 @@ class _Decoder:
             if (by_row := layouts_by_row(file, self.table, self.dms)) is not None:
                 # Layouts that differ only in former names are equal by present names.
                 for layout in dict.fromkeys(by_row.layouts):
-                    yield _Share(file, layout, by_row)
+                    yield _Share(file, layout, among=by_row)
             elif file.format == "parquet":
                 known = counted(self.store, file, self.dms, ())
                 refuse_unreadable(self.name, file.key, parquet_columns(known.columns or ()))
-                yield _Share(known, parquet_layout(self.name, known, self.table, self.dms)[0])
+                layout, types, _ = parquet_layout(self.name, known, self.table, self.dms)
+                yield _Share(known, layout, types)
             elif file.columns is not None:
-                yield _Share(file, named_layout(file, file.columns, self.name, self.table, self.dms))
+                layout = named_layout(file, file.columns, self.name, self.table, self.dms)
+                # JSON is unambiguous: it has neither null tokens nor empty fields to interpret.
+                yield _Share(
+                    file, layout, dict.fromkeys(layout.columns, "string") if file.format == "json" else None
+                )
             else:
                 yield _Share(file, self._headerless(file))
 
@@ -126,13 +131,7 @@ class _Decoder:
             return layout
         probe = replace(self, room=Room(MOST_DECODED))
         seen = value_facts(probe._texts(_Share(file, layouts[0])), layouts, self.table, then)
-        if seen is None:
-            return layouts[0]  # without a usable row, the layout has no effect
-        if is_shifted(layouts, seen, then, self.table.primary_key):
-            raise refuse_width(self.name, file, contract_layout(self.table, then, file.kind))
-        if (layout := agreed_layout(layouts, file.kind, seen, then)) is None:
-            raise refuse_open_layout(self.name, file, layouts, then)
-        return layout
+        return decided_layout(self.name, file, layouts, seen, self.table, then)
 
     def changes(self, shares: Sequence[_Share]) -> pa.Table:
         """The changes of shares that are read alike."""
@@ -140,18 +139,8 @@ class _Decoder:
         read = self._parquet if first.file.format == "parquet" else self._texts
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
             fields = joined(list(threads.map(read, shares)))
-        return self._typed(fields, first.file, first.layout)
-
-    def _typed(self, fields: Fields, file: LoggedFile, layout: Layout) -> pa.Table:
-        types = None
-        if file.format == "parquet":
-            types = parquet_layout(self.name, file, self.table, self.dms)[1]
-        elif file.format == "json":
-            # JSON is unambiguous: it has neither null tokens nor empty fields to interpret.
-            types = dict.fromkeys(layout.columns, "string")
-        return typed_changes(
-            fields, file.kind, types, self.table, self._settings(layout), explain=self.explain
-        )
+        then = self._settings(first.layout)
+        return typed_changes(fields, first.file.kind, first.types, self.table, then, explain=self.explain)
 
     def _texts(self, share: _Share) -> Fields:
         file, layout = share.file, share.layout
@@ -161,11 +150,11 @@ class _Decoder:
         )
 
     def _parquet(self, share: _Share) -> Fields:
-        file, layout, then = share.file, share.layout, self._settings(share.layout)
-        named = (then.operation_column, then.timestamp_column_name, then.change_sequence_column)
-        unchecked = frozenset(name for name in named if name is not None)
-        types = parquet_layout(self.name, file, self.table, self.dms)[1]
-        return parquet_fields(self.store, file, layout, types, unchecked, self._address(file), self.room)
+        file, layout = share.file, share.layout
+        unchecked = checked_as_values(self._settings(layout))
+        return parquet_fields(
+            self.store, file, layout, share.types or {}, unchecked, self._address(file), self.room
+        )
 
     def _address(self, file: LoggedFile) -> str:
         return spark_address(self.store.spark_uri(file.path))

@@ -14,7 +14,7 @@ from lake_assets.bronze.layouts.headerless import FileFacts, differing_places, m
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.local_times import LocalClock
 
-_SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"
+SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"
 """35 digits, of which the first are a time."""
 
 
@@ -45,7 +45,7 @@ def value_facts(
                 values = values_of(filled[place], types[image], LocalClock())
                 unfit[place, name] = values.null_count - filled[place].null_count
     every = range(len(layouts[0].columns)) if may_be_shifted(layouts, dms) else places
-    matches = {place: pc.sum(pc.match_substring_regex(texts[place], _SEQUENCE)).as_py() for place in every}
+    matches = {place: pc.sum(pc.match_substring_regex(texts[place], SEQUENCE)).as_py() for place in every}
     return FileFacts(
         rows,
         {place: rows - filled[place].null_count for place in places},

@@ -138,6 +138,25 @@ def agreed_layout(
     return left[0] if len({_meaning(layout, facts, dms) for layout in left}) == 1 else None
 
 
+def decided_layout(
+    name: str,
+    file: LoggedFile,
+    layouts: tuple[Layout, ...],
+    seen: FileFacts | None,
+    table: TableConfig,
+    dms: DmsSettings,
+) -> Layout:
+    """The layout that the file's values decide for; `seen`: their figures, None without a usable row. Raises
+    TableStopped when they leave it open, or show that a source column is missing; `name` is the table."""
+    if seen is None:
+        return layouts[0]  # it has no effect
+    if is_shifted(layouts, seen, dms, table.primary_key):
+        raise refuse_width(name, file, contract_layout(table, dms, file.kind))
+    if (layout := agreed_layout(layouts, file.kind, seen, dms)) is None:
+        raise refuse_open_layout(name, file, layouts, dms)
+    return layout
+
+
 def may_be_shifted(layouts: Sequence[Layout], dms: DmsSettings) -> bool:
     """Whether the file may have fewer source columns than the layouts, and its sequence in the place of one."""
     sequence = dms.change_sequence_column

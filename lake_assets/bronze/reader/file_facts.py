@@ -11,15 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from lake_assets.bronze.decode.value_facts import SEQUENCE
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import FileFacts, differing_places, may_be_shifted
 from lake_assets.bronze.reader.casts import exactly
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.local_times import LocalClock
-
-_SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"
-"""35 digits, of which the first are a time."""
 
 
 def file_facts(
@@ -39,9 +37,7 @@ def file_facts(
     every = range(len(layouts[0].columns)) if may_be_shifted(layouts, dms) else places
     figures = [F.count(F.lit(1)).alias("rows")]
     figures += [F.count(text).alias(f"filled_{place}") for place, text in texts.items()]
-    figures += [
-        F.count_if(F.col(f"_{place}").rlike(_SEQUENCE)).alias(f"sequences_{place}") for place in every
-    ]
+    figures += [F.count_if(F.col(f"_{place}").rlike(SEQUENCE)).alias(f"sequences_{place}") for place in every]
     for number, ((place, _), declared) in enumerate(images.items()):
         # In UTC, because the form decides here: a time that the source's clocks show twice may be a before image.
         value = exactly(texts[place], StringType(), declared, LocalClock())

@@ -19,20 +19,19 @@ from pyspark.sql.types import StringType, StructType
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
+from lake_assets.bronze.decode.changes import BEFORE, IMAGE, checked_as_values, matched_columns
+from lake_assets.bronze.decode.faults import NOT_SUPPLIED
 from lake_assets.bronze.decode.recount import counted
-from lake_assets.bronze.files.formats import Layout, contract_layout
+from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns
 from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
 from lake_assets.bronze.layouts.headerless import (
     LayoutsByRow,
     agreed_layout,
+    decided_layout,
     headerless_layouts,
-    is_shifted,
     layouts_by_row,
-    refuse_open_layout,
-    refuse_width,
 )
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given
@@ -47,7 +46,7 @@ from lake_assets.bronze.reader.text_rows import (
     regular_json,
 )
 from lake_assets.bronze.reader.transaction_rows import table_rows
-from lake_assets.bronze.reader.typed_rows import checked_as_values, typed_rows
+from lake_assets.bronze.reader.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.sql import Sql, joined, literal, sql
 from lake_assets.storage.object_store import ObjectStore
@@ -247,13 +246,7 @@ class _Batch:
             facts = file_facts(self._texts(members, layouts[0]), layouts, self.table, then)
             for file in members:
                 seen = facts.get(plain(self.store.spark_uri(file.path)))
-                if seen is not None and is_shifted(layouts, seen, then, self.table.primary_key):
-                    raise refuse_width(self.name, file, contract_layout(self.table, then, file.kind))
-                # Without a usable row, the layout has no effect.
-                layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
-                if layout is None:
-                    raise refuse_open_layout(self.name, file, layouts, then)
-                yield file, layout
+                yield file, decided_layout(self.name, file, layouts, seen, self.table, then)
 
     def _texts(
         self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
@@ -316,7 +309,7 @@ def _without_partial_rows(changes: DataFrame, table: TableConfig, partial: bool)
     lacking = F.coalesce(F.size(missing) > 0, F.lit(False))
     reason = F.concat(
         F.array_join(missing, ", "),
-        F.lit(" was not supplied by the source: have its supplemental log carry every column"),
+        F.lit(NOT_SUPPLIED),
     )
     return changes.withColumn("_bad", F.when(lacking, reason).otherwise(F.col("_bad")))
 

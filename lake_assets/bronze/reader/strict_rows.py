@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.decode.records import content_of, records_of
+from lake_assets.bronze.decode.fields import joined, parsed_fields
+from lake_assets.bronze.decode.records import content_of
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -37,17 +38,23 @@ def strict_rows(
     of the record from 0, without the header. `among`: for CSV files with several layouts, returns the rows of this
     layout; for transaction files, those that the files' records are of. Raises StoreError for a file that is gone,
     UnreadableFile for a file that is too large."""
-    names = [*field_names(layout), "_file", "_row", "_bad"]
-    types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
-    schema = pa.schema(list(zip(names, types, strict=True)))
-    nothing: Sequence[None] = [None] * len(layout.columns)
-    rows = []
     with ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="strict") as pool:
         contents = pool.map(lambda file: content_of(store, file), files)
-        for file, content in zip(files, contents, strict=True):
-            records = records_of(content, file, layout, table, dms, among, explain=explain)
-            address = spark_address(store.spark_uri(file.path))
-            rows += [(*(fields or nothing), address, at, bad) for at, (fields, bad) in records]
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+        every = joined(
+            [
+                parsed_fields(
+                    content,
+                    file,
+                    layout,
+                    table,
+                    dms,
+                    among,
+                    spark_address(store.spark_uri(file.path)),
+                    explain=explain,
+                )
+                for file, content in zip(files, contents, strict=True)
+            ]
+        )
+    named = dict(zip(field_names(layout), every.values.values(), strict=True))
+    beside = {"_file": every.file, "_row": every.row, "_bad": every.bad}
+    return spark.createDataFrame(pa.table(named | beside).combine_chunks())

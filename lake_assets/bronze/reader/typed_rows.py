@@ -6,15 +6,22 @@ Here: operation, commit time, sequence, images, and the faults of a row. Not her
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
-from typing import Literal, TypeGuard
+from typing import TypeGuard
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL
+from lake_assets.bronze.decode.changes import (
+    OWN_SEQUENCE,
+    TIME_IN_NAME,
+    YEARS,
+    marks_unsupplied,
+    matched_columns,
+)
+from lake_assets.bronze.decode.faults import NO_INSTANT, SHOWN
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.casts import utc_wall_clock
@@ -25,15 +32,6 @@ from lake_assets.config import REDACTED, DmsSettings, Mode, TableConfig
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 from lake_assets.spark.types import spark_type
-
-_YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
-_NO_INSTANT: Mapping[Literal["skipped", "doubled"], str] = {
-    "skipped": " is a time that the clocks of {zone} skip (is timestamp_zone the source's?)",
-    "doubled": " is a time that the clocks of {zone} show twice: set ambiguous_times of the table to earlier or later",
-}
-"""Why a local time is no instant, after the column's name."""
-_SHOWN = 100
-"""Characters of a value that a message quotes."""
 
 
 def has_own_sequence(sequence: Column) -> Column:
@@ -76,27 +74,8 @@ def typed_rows(
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         _struct(images).alias("_image"),
         *([F.struct(*_whole_rows(file, before)).alias("_before")] if before else []),
-        *([_unsupplied(file)] if dms.csv_no_sup_value is not None or table.kept_when_null else []),
+        *([_unsupplied(file)] if marks_unsupplied(table, dms) else []),
     )
-
-
-def checked_as_values(dms: DmsSettings) -> frozenset[str]:
-    """The columns of DMS whose values have a fault unless they are an operation, a time or a sequence."""
-    named = (dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column)
-    return frozenset(name for name in named if name is not None)
-
-
-def matched_by(table: TableConfig) -> frozenset[str]:
-    """The columns whose before images identify the row that an update changes."""
-    return frozenset(column.name for column in _matched(table))
-
-
-def _matched(table: TableConfig) -> list[ColumnConfig]:
-    return [column for column in table.columns if _is_matched(table, column)]
-
-
-def _is_matched(table: TableConfig, column: ColumnConfig) -> bool:
-    return table.mode is Mode.FULL_ROW or column.name in table.primary_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +122,7 @@ class _File:
         fault = F.concat(name, F.lit(f" is not {what or f'a valid {declared}'}"))
         if declared == "timestamptz":
             clock = self.table.clock(self.dms)
-            for takes, why in _NO_INSTANT.items():
+            for takes, why in NO_INSTANT.items():
                 found = from_parquet(value, written, declared, replace(clock, takes=takes)).isNotNull()
                 fault = F.when(found, F.concat(name, F.lit(why.format(zone=clock.zone)))).otherwise(fault)
         if not self.explain or self.table.mask:
@@ -207,7 +186,7 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
     not fit."""
     before, faults = [], []
     written = _before_images(file)
-    for c in _matched(file.table):
+    for c in matched_columns(file.table):
         name = before_image(file.dms, c.name)
         old = F.lit(None).cast(spark_type(c.type))
         if name is not None and name in written:
@@ -270,7 +249,7 @@ def _commit_time(rows: DataFrame, file: _File) -> tuple[DataFrame, list[Fault]]:
     stamp = file.at(name)
     rows = rows.withColumn("_stamp", file.typed(name, stamp, "timestamptz"))
     # Spark accepts the year 202026; other readers of the timestamp do not.
-    rows = rows.withColumn("_commit_ts", F.when(F.col("_stamp").between(*_YEARS), F.col("_stamp")))
+    rows = rows.withColumn("_commit_ts", F.when(F.col("_stamp").between(*YEARS), F.col("_stamp")))
     return rows, [(F.col("_commit_ts").isNull(), file.misfit(name, stamp, "timestamptz", "a timestamp"))]
 
 
@@ -283,7 +262,7 @@ def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
     if file.kind is FileKind.LOAD:
         return own, []
     # As texts, only sequences of one form sort by time.
-    unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
+    unsortable = (own != "") & ~own.rlike(OWN_SEQUENCE)
     return own, [(unsortable, file.misfit(name, own, "string", "35 digits"))]
 
 
@@ -324,7 +303,7 @@ def _all_reasons(faults: Sequence[Fault]) -> Column:
 def _shown(fault: Column, value: Column) -> Column:
     """The fault with the value, which is cut if long."""
     text = value.cast("string")
-    cut = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
+    cut = F.when(F.length(text) > SHOWN, F.concat(F.substring(text, 1, SHOWN), F.lit("…"))).otherwise(text)
     return F.concat(fault, F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
 
 
@@ -346,7 +325,7 @@ def _operation(file: _File) -> Column:
 
 def _before_images(file: _File) -> dict[str, Column]:
     """The file's before images of the columns that identify a row; NULL where DMS wrote none."""
-    names = {before_image(file.dms, c.name): c for c in _matched(file.table)}
+    names = {before_image(file.dms, c.name): c for c in matched_columns(file.table)}
     found = {name: (file.at(name), c) for name, c in names.items() if file.has(name)}
     if file.types is not None:
         return {name: value for name, (value, _) in found.items()}
@@ -393,6 +372,6 @@ def _sequence(file: _File, own: Column | None, *, checked: bool) -> Column:
             F.regexp_replace(utc_wall_clock(F.col("_commit_ts")).cast("string"), r"\D", ""), 17, "0"
         )
     else:
-        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
+        digits = F.regexp_replace(F.regexp_extract("_file", TIME_IN_NAME, 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
     return synthetic if own is None else F.when(own != "", own).otherwise(synthetic)
