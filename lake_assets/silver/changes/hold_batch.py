@@ -38,6 +38,9 @@ from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
 
+_NUMBER = "_number"
+"""A column with the number of a row's file among those of the batch, from 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldBatch:
@@ -107,20 +110,22 @@ def hold_batch(
     if not may_be_given(images, staging):
         return None
     keys = None if target.mode in LOGS else _changes(usable, target)
-    by_file = None if keys is None else _by_file(keys, usable["_file"], addresses)
+    by_file = None if keys is None else _by_file(keys, usable[_NUMBER], addresses)
     rows = HeldRows(spark, images, target.key, staging)
     sequences = usable[SEQUENCE].filter(pc.not_equal(usable[SEQUENCE], ""))
     differ = pc.count_distinct(sequences).as_py() == len(sequences)
-    return HeldBatch(rows, figures_of(every, usable), by_file, differ)
+    return HeldBatch(rows, _figures(every, usable), by_file, differ)
 
 
 def _in_order(every: pa.Table, addresses: Mapping[str, Part]) -> pa.Table | None:
-    """The rows by file and place. None if a file does not have as many as by its own count."""
+    """The rows by file and place, with the number of their file. None if a file does not have as many as by its own
+    count."""
     files = pc.index_in(every["_file"], pa.array([*addresses], pa.string())).combine_chunks()
     order = np.asarray(files, np.int64)
     counts = np.bincount(order, minlength=len(addresses)).tolist()
     if counts != [part.rows for part in addresses.values()]:
         return None
+    every = every.append_column(_NUMBER, files)
     places = np.asarray(every["_row"].combine_chunks(), np.int64)
     steps = np.diff(order)
     if np.all((steps > 0) | ((steps == 0) & (np.diff(places) > 0))):
@@ -159,9 +164,9 @@ def _is_partial(usable: pa.Table) -> bool:
     return any_true(pc.and_(pc.not_equal(usable[OPERATION], "D"), lacks))
 
 
-def _by_file(rows: pa.Table, files: pa.ChunkedArray, addresses: Mapping[str, Part]) -> dict[str, pa.Table]:
-    """The rows of each file; they are in the files' order."""
-    order = np.asarray(pc.index_in(files, pa.array([*addresses], pa.string())).combine_chunks(), np.int64)
+def _by_file(rows: pa.Table, numbers: pa.ChunkedArray, addresses: Mapping[str, Part]) -> dict[str, pa.Table]:
+    """The rows of each file. `numbers`: of the rows' files, which rise."""
+    order = np.asarray(numbers.combine_chunks(), np.int64)
     ends = np.searchsorted(order, np.arange(len(addresses)), "right").tolist()
     begins = [0, *ends[:-1]]
     return {
@@ -170,7 +175,7 @@ def _by_file(rows: pa.Table, files: pa.ChunkedArray, addresses: Mapping[str, Par
     }
 
 
-def figures_of(every: pa.Table, usable: pa.Table) -> ChangeFigures:
+def _figures(every: pa.Table, usable: pa.Table) -> ChangeFigures:
     """The figures of decoded changes. A row that cannot be used may have any sequence and time, which do not count."""
     operations = {one["values"]: one["counts"] for one in pc.value_counts(every[OPERATION]).to_pylist()}
     changes = usable.filter(pc.not_equal(usable[SEQUENCE], ""))

@@ -87,8 +87,7 @@ class Reading:
         contract."""
         self._store = store
         self._spark, self._target = spark, target
-        self._contracts = contracts
-        self._staging = staging
+        self._contracts, self._staging = contracts, staging
         self.parts = parts
         self.cut = cut
         self._known: Sequence[CheckedFiles] | None = None
@@ -97,17 +96,16 @@ class Reading:
         self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
         self._groups = file_groups(parts, contracts, cut.reopened)
-        are_changes = all(part.file.kind is FileKind.CDC for part in parts)
-        is_small = self.rows_counted < (MOST_ROWS if are_changes else SMALL_LOAD)
-        self._decoded = decoded_groups(store, target, self._groups) if is_small else None
+        few = MOST_ROWS if all(part.file.kind is FileKind.CDC for part in parts) else SMALL_LOAD
+        # Spark reads the rows of a table with masks that cannot be held: see `givable`.
+        may_decode = self.rows_counted < few and (self._may_be_held or not target.config.mask)
+        self._decoded = decoded_groups(store, target, self._groups) if may_decode else None
         """By group, its changes, if this process has decoded all."""
         self._held: HeldBatch | None = None
-        if not self._is_read_whole:
-            return
-        if self._decoded is None:
-            self._check_files(staging)
-        elif self._may_be_held:
+        if self._decoded is not None and self._may_be_held:
             self._held = hold_batch(spark, target, self._by_address, self._decoded, staging)
+        elif self._decoded is None and self._is_read_whole:
+            self._check_files(staging)
 
     @cached_property
     def _by_address(self) -> Mapping[str, Part]:
@@ -115,11 +113,16 @@ class Reading:
         return {spark_address(self._store.spark_uri(part.file.path)): part for part in self.parts}
 
     @property
+    def _has_whole_files(self) -> bool:
+        """Whether all rows of the files are read, and no file is there twice."""
+        return self._is_read_whole and len(self._by_address) == len(self.parts)
+
+    @cached_property
     def _may_be_held(self) -> bool:
-        """Whether all files have silver's columns, and the keys as silver has them."""
+        """Whether these are whole files that have silver's columns, and the keys as silver has them."""
         may_hold = is_current if self._target.mode in LOGS else has_known_keys
         fit = all(may_hold(group.version, self._contracts, self._target) for group in self._groups)
-        return fit and len(self._by_address) == len(self.parts)  # no file is there twice
+        return fit and self._has_whole_files
 
     @property
     def held(self) -> HeldRows | None:
@@ -343,7 +346,7 @@ class Reading:
     def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
         """The rows that cannot be used, at most the first `most`: by record of the log, their places (from 0) and all
         faults of each. Spark reads the files once more, unless this process has decoded them."""
-        if self._decoded is not None and self._is_read_whole and len(self._by_address) == len(self.parts):
+        if self._decoded is not None and self._has_whole_files:
             return bad_rows(self._decoded, self._by_address, most)
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
