@@ -19,18 +19,23 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.files import decoded_changes
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.read_changes import changes_by_spark
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
+from lake_assets.schema.contract import Contracts, ContractVersion, contract_of
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.plan.parts import parts_of
+from lake_assets.silver.table.targets import Target, lake_targets
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.object_store import LocalStore
 from lake_assets_tests.helpers.files.read_folder import logged
@@ -127,12 +132,12 @@ def written(folder: Path, ending: str, rows: int, files: int) -> list[LoggedFile
         (folder / key).write_bytes(encode(table(number * each, each)))
         keys.append(key)
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda key: as_logged(store, key), keys))
+        return list(pool.map(lambda key, offset: as_logged(store, key, offset), keys, range(1, files + 1)))
 
 
-def as_logged(store: LocalStore, key: str) -> LoggedFile:
+def as_logged(store: LocalStore, key: str, offset: int) -> LoggedFile:
     """The log's record of a file."""
-    found = logged(store, key, DMS)
+    found = logged(store, key, DMS, offset)
     assert found.irregular is None, found
     with store.open(key, seekable=True) as stream:
         return replace(found, size=stream.seek(0, os.SEEK_END))
@@ -154,7 +159,9 @@ def compared(repeat: int, *readers: Callable[[], DataFrame | None]) -> list[floa
     return [statistics.median(each) for each in zip(*taken, strict=True)]
 
 
-def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int, repeat: int) -> None:
+def report(
+    spark: SparkSession, target: Target, folder: Path, ending: str, rows: int, files: int, repeat: int
+) -> None:
     """Prints one line of the table."""
     logged = written(folder, ending, rows, files)
     store = LocalStore(folder)
@@ -174,11 +181,15 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
 
     staging = Staging(PyArrowFileIO(), folder.as_uri())
 
+    contract = contract_of(TABLE, DMS)
+    contracts = Contracts((ContractVersion(1, 0, contract, "", contract, NOON),))
+
     def large() -> DataFrame:
         staging.clear()
-        found = checked_files(store, logged, name="public.items", table=TABLE, dms=DMS, staging=staging)
-        assert found is not None, "all values are spelled plainly"
-        return changes_by_spark(spark, store, logged, **given, checked=True, staged=found[1])
+        with patch.object(decoding, "MOST_BYTES", -1):
+            reading = Reading(spark, store, target, parts_of(logged), contracts, staging=staging)
+        assert reading.foreseen is not None, "all values are spelled plainly"
+        return reading.changes
 
     def held() -> None:
         found = decoded_changes(store, logged, name="public.items", table=TABLE, dms=DMS, partial=False)
@@ -223,6 +234,7 @@ def main() -> None:
             }
         )
         spark = SparkSessions(lake).root()
+        (target,) = lake_targets(lake)
         print(f"load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores, Spark {spark.version}")
         print(
             "| files | number | rows | MB | plain rows/s | read_changes rows/s | ratio | files/s | in a large batch | "
@@ -230,9 +242,9 @@ def main() -> None:
         )
         print(f"|{'---|' * 12}")
         for ending in ("csv", "csv.gz", "parquet"):
-            report(spark, folder / ending, ending, asked.rows, 12, asked.repeat)
+            report(spark, target, folder / ending, ending, asked.rows, 12, asked.repeat)
         for ending in ("csv", "parquet"):
-            report(spark, folder / f"small {ending}", ending, asked.files * 10, asked.files, 3)
+            report(spark, target, folder / f"small {ending}", ending, asked.files * 10, asked.files, 3)
         print(f"load average {os.getloadavg()[0]:.1f} after")
 
 

@@ -2,7 +2,7 @@
 
 DMS repeats one commit time in many rows, and Arrow checks each distinct time once. So it checks a million rows in a
 fraction of the time that Spark takes. Here: that check, the figures of a file that has passed it, and the keys of its
-changes. Not here: reading the rows (`parquet_values.py`, `csv_columns.py`), the meaning of the other columns
+changes. Not here: reading the rows (`parquet_values.py`), the meaning of the other columns
 (`bronze/reader/typed_rows.py`), what is counted while Spark reads (`silver/changes/collapse.py`), the last change of a
 key (`silver/changes/last_changes.py`).
 """

@@ -2,7 +2,7 @@
 
 They are beside the files of the attempt's table, because Spark must be able to read them wherever it runs. `clear`
 deletes them. Those of a killed attempt stay until maintenance removes orphan files. Here: writing and deleting them.
-Not here: which rows (`staged_csv.py`, `silver/changes/held.py`).
+Not here: which rows (`silver/changes/stage_texts.py`, `silver/changes/hold_batch.py`).
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 Nearly every file spells its values so that Arrow reads a whole column at once. Arrow accepts other spellings than
 `bronze/reader/casts.py` does, and refuses some of its own, so a column with any other spelling goes text by text.
-Here: both. Not here: what a single text means (`exact_values.py`), null tokens and empty fields (`csv_columns.py`).
+Here: both. Not here: what a single text means (`exact_values.py`), null tokens and empty fields (`bronze/decode/`).
 """
 
 from typing import Any

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL, generated
 from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.bronze.checked.image_types import image_type
+from lake_assets.bronze.checked.text_values import all_true
 from lake_assets.bronze.decode.faults import NOT_SUPPLIED, Faults
 from lake_assets.bronze.decode.fields import Fields
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, before_image
@@ -270,23 +271,23 @@ class _Rows:
         digits of the commit time (else of the flush time in the file's name) down to centiseconds, and zeros."""
         if self.kind is FileKind.LOAD:
             return _one(pa.repeat("", len(self.fields)))
-        own, name = None, self.dms.change_sequence_column
-        if self.has(name):
-            own = self.typed(self._known(name), "string")
-            # As texts, only sequences of one form sort by time.
-            unsortable = pc.and_(
-                pc.not_equal(own, ""), pc.invert(pc.match_substring_regex(own, OWN_SEQUENCE))
-            )
-            self.faults.add(unsortable, self.faults.misfit(name, own, "string", "35 digits"))
+        name = self.dms.change_sequence_column
+        if not self.has(name):
+            return self._generated(times)
+        own = self.typed(self._known(name), "string")
+        is_own = pc.fill_null(pc.not_equal(own, ""), False)
+        # As texts, only sequences of one form sort by time.
+        unsortable = pc.and_(is_own, pc.invert(pc.match_substring_regex(own, OWN_SEQUENCE)))
+        self.faults.add(unsortable, self.faults.misfit(name, own, "string", "35 digits"))
+        return own if all_true(is_own) else pc.if_else(is_own, own, self._generated(times))
+
+    def _generated(self, times: pa.ChunkedArray) -> pa.ChunkedArray:
         if self.has(self.dms.timestamp_column_name):
-            of_time = _one(generated(times.combine_chunks().cast(pa.timestamp("us"))))
-        else:
-            files = self.fields.file.combine_chunks().dictionary_encode()
-            found = [_of_name(address) for address in files.dictionary.to_pylist()]
-            of_time = _one(pa.array(found, pa.string()).take(files.indices))
-        if own is None:
-            return of_time
-        return pc.if_else(pc.fill_null(pc.not_equal(own, ""), False), own, of_time)
+            different = times.combine_chunks().dictionary_encode()
+            return _one(generated(different.dictionary.cast(pa.timestamp("us"))).take(different.indices))
+        files = self.fields.file.combine_chunks().dictionary_encode()
+        found = [_of_name(address) for address in files.dictionary.to_pylist()]
+        return _one(pa.array(found, pa.string()).take(files.indices))
 
     def _unsupplied(self, marked: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
         """The names of the columns with the marker, and in an update those of kept_when_null without a value."""

@@ -1,34 +1,24 @@
 """The fields of files as Arrow has them, before they get the types of lake.yaml.
 
-Here: one file's rows, whatever its format and structure, with the reason for each row that cannot be parsed. Not here:
-the records that Arrow does not parse (`records.py`), the meaning of fields (`changes.py`).
+Here: what a file's rows are before they have a meaning, and those of a Parquet file. Not here: the rows of a text file
+(`texts.py`), the meaning of fields (`changes.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.checked.csv_columns import csv_texts, is_plain_csv
-from lake_assets.bronze.checked.dms_columns import FAULTS
 from lake_assets.bronze.checked.parquet_values import opened
-from lake_assets.bronze.decode.records import content_of, records_of
-from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.parquet_columns import INT96
-from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
 
-MOST_PARSED = 4 << 20
-"""Bytes of a regular file, decompressed, up to which Python parses its records. Spark is faster with more."""
-OF_A_RECORD = 10
-"""So much memory do records take in Python, times their bytes."""
 BESIDE = 64
 """Bytes of a row beside its fields and its file's address."""
 ROWS_AT_ONCE = 1 << 14
@@ -86,112 +76,14 @@ def joined(parts: Sequence["Fields"]) -> "Fields":
     )
 
 
-def text_fields(
-    store: ObjectStore,
-    file: LoggedFile,
-    layout: Layout,
-    table: TableConfig,
-    dms: DmsSettings,
-    among: LayoutsByRow | None,
-    address: str,
-    room: Room,
-    *,
-    explain: bool = True,
-) -> Fields:
-    """The rows of a CSV, JSON-lines or transaction file; `among`: only those of this layout; `address`: the file's.
-    Raises StoreError for a file that is gone, UnreadableFile for one that is damaged or too large."""
-    if among is None and is_plain_csv(file, dms):
-        found = _by_arrow(store, file, layout, dms, address, room)
-        if found is not None:
-            return found
-    content = _content(store, file, parsed_here=among is not None or file.irregular is not None)
-    room.take(OF_A_RECORD * len(content))
-    parsed = parsed_fields(content, file, layout, table, dms, among, address, explain=explain)
-    if file.format == "json":
-        return parsed
-    values = {name: _without_token(pc.fill_null(texts, ""), dms) for name, texts in parsed.values.items()}
-    return replace(parsed, values=values)
+def regular(values: Mapping[str, pa.ChunkedArray], rows: int, address: str, first: int = 0) -> Fields:
+    """So many rows of the file at the address, without faults. `first`: the place of the first one."""
+    places = pa.chunked_array([pa.array(np.arange(first, first + rows))])
+    return Fields(values, places, _no_faults(rows), pa.chunked_array([pa.repeat(address, rows)]))
 
 
-def parsed_fields(
-    content: bytes,
-    file: LoggedFile,
-    layout: Layout,
-    table: TableConfig,
-    dms: DmsSettings,
-    among: LayoutsByRow | None,
-    address: str,
-    *,
-    explain: bool,
-) -> Fields:
-    """The records of a file's content as columns of texts; NULL for an empty field of a CSV file."""
-    rows: list[int] = []
-    bad: list[str | None] = []
-    records: list[Any] = []
-    nothing = [None] * len(layout.columns)
-    for place, (fields, fault) in records_of(content, file, layout, table, dms, among, explain=explain):
-        rows.append(place)
-        records.append(fields or nothing)
-        bad.append(fault)
-    columns = list(zip(*records, strict=True)) or [()] * len(layout.columns)
-    values = {name: _texts(texts) for name, texts in zip(layout.columns, columns, strict=True)}
-    places = pa.chunked_array([pa.array(rows, pa.int64())])
-    return Fields(values, places, _texts(bad), _texts([address] * len(rows)))
-
-
-def _content(store: ObjectStore, file: LoggedFile, *, parsed_here: bool) -> bytes:
-    """All of a file. `parsed_here`: Spark could not read it either. Raises TooLarge for another one that is large."""
-    if parsed_here:
-        return content_of(store, file)
-    content = bytearray()
-    for piece in chunks(store, file.path, file.compression):
-        content += piece
-        if len(content) > MOST_PARSED:
-            raise TooLarge
-    return bytes(content)
-
-
-def _by_arrow(
-    store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings, address: str, room: Room
-) -> Fields | None:
-    """None for a file with a record that Arrow does not parse."""
-    pieces, taken = [_all_texts(layout).empty_table()], 0
-    try:
-        for piece in csv_texts(store, file, layout, dms):
-            pieces.append(piece.cast(_all_texts(layout)))
-            size = pieces[-1].nbytes + piece.num_rows * (len(address) + BESIDE)
-            room.take(size)
-            taken += size
-    except FAULTS:
-        room.take(-taken)
-        return None
-    rows = pa.concat_tables(pieces)
-    if file.rows is not None and rows.num_rows != file.rows:
-        room.take(-taken)
-        return None
-    values = dict(zip(layout.columns, rows.columns, strict=True))
-    return _regular(values, rows.num_rows, _no_faults(rows), address)
-
-
-def _all_texts(layout: Layout) -> pa.Schema:
-    return pa.schema([(name, pa.string()) for name in layout.columns])
-
-
-def _texts(values: Any) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(values, pa.string())])
-
-
-def _without_token(texts: pa.ChunkedArray, dms: DmsSettings) -> pa.ChunkedArray:
-    return pc.if_else(pc.equal(texts, dms.csv_null_value), None, texts)
-
-
-def _regular(values: Mapping[str, pa.ChunkedArray], rows: int, bad: pa.ChunkedArray, address: str) -> Fields:
-    places = pa.chunked_array([pa.array(range(rows), pa.int64())])
-    return Fields(values, places, bad, pa.chunked_array([pa.repeat(address, rows)]))
-
-
-def _no_faults(rows: pa.Table) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+def _no_faults(rows: int) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(rows, pa.string())])
 
 
 def parquet_fields(
@@ -212,7 +104,7 @@ def parquet_fields(
             room.take(batch.nbytes + batch.num_rows * (len(address) + BESIDE))
             pieces.append(batch)
         rows = pa.Table.from_batches(pieces, parquet.schema_arrow)
-    bad = _no_faults(rows)
+    bad = _no_faults(rows.num_rows)
     found: dict[str, pa.ChunkedArray] = {}
     for name, written, values in zip(layout.columns, layout.written, rows.columns, strict=True):
         if types[name] == INT96:
@@ -221,7 +113,7 @@ def parquet_fields(
         room.take(max(0, found[name].nbytes - values.nbytes))
         if broken is not None and name not in unchecked:
             bad = pc.if_else(pc.and_(pc.is_null(bad), broken), f"{written} is not UTF-8", bad)
-    return _regular(found, rows.num_rows, bad, address)
+    return replace(regular(found, rows.num_rows, address), bad=bad)
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -251,4 +143,4 @@ def _valid_texts(values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedAr
     texts = [None if each is None else each.decode("utf-8", "replace") for each in given]
     again = [None if each is None else each.encode() for each in texts]
     broken = [one != other for one, other in zip(given, again, strict=True)]
-    return _texts(texts), pa.chunked_array([pa.array(broken, pa.bool_())])
+    return pa.chunked_array([pa.array(texts, pa.string())]), pa.chunked_array([pa.array(broken, pa.bool_())])

@@ -7,14 +7,15 @@ Here: finding each file's layout, and reading files of one layout together. Not 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lake_assets.bronze.checked.dms_columns import FAULTS
 from lake_assets.bronze.decode.changes import checked_as_values, typed_changes, without_partial_rows
-from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_fields, text_fields
+from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_fields
 from lake_assets.bronze.decode.recount import counted
+from lake_assets.bronze.decode.texts import TextFile
 from lake_assets.bronze.decode.value_facts import value_facts
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
@@ -83,6 +84,27 @@ def decoded_changes(
     return changes if dms.csv_no_sup_value is None else without_partial_rows(changes, table, partial=partial)
 
 
+def changes_in_pieces(
+    store: ObjectStore,
+    file: LoggedFile,
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    partial: bool,
+    explain: bool = True,
+) -> Iterator[pa.Table]:
+    """The changes of a text file of any size, as `decoded_changes`, in at least one piece. Raises StoreError for a file
+    that is gone, UnreadableFile for one that is damaged, and TableStopped when its columns do not fit the contract."""
+    decoder = _Decoder(store, name, table, dms, explain, None)
+    for share in decoder.shares([file]):
+        for fields in decoder.text_file(share).pieces():
+            changes = decoder.typed(fields, share)
+            if dms.csv_no_sup_value is not None:
+                changes = without_partial_rows(changes, table, partial=partial)
+            yield changes
+
+
 def refuse_unreadable(name: str, key: str, columns: Iterable[ParquetColumn]) -> None:
     """Raises TableStopped for a Parquet file with a column that no column of lake.yaml can have."""
     for column in columns:
@@ -101,7 +123,7 @@ class _Decoder:
     table: TableConfig
     dms: DmsSettings
     explain: bool
-    room: Room
+    room: Room | None
 
     def shares(self, files: Iterable[LoggedFile]) -> Iterator[_Share]:
         """Each file with its layout, or with each of its layouts."""
@@ -129,8 +151,7 @@ class _Decoder:
         then = self._settings(layouts[0])
         if (layout := agreed_layout(layouts, file.kind, None, then)) is not None:
             return layout
-        probe = replace(self, room=Room(MOST_DECODED))
-        seen = value_facts(probe._texts(_Share(file, layouts[0])), layouts, self.table, then)
+        seen = value_facts(self.text_file(_Share(file, layouts[0])).pieces(), layouts, self.table, then)
         return decided_layout(self.name, file, layouts, seen, self.table, then)
 
     def changes(self, shares: Sequence[_Share]) -> pa.Table:
@@ -139,19 +160,26 @@ class _Decoder:
         read = self._parquet if first.file.format == "parquet" else self._texts
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
             fields = joined(list(threads.map(read, shares)))
-        then = self._settings(first.layout)
-        return typed_changes(fields, first.file.kind, first.types, self.table, then, explain=self.explain)
+        return self.typed(fields, first)
+
+    def typed(self, fields: Fields, share: _Share) -> pa.Table:
+        then = self._settings(share.layout)
+        return typed_changes(fields, share.file.kind, share.types, self.table, then, explain=self.explain)
 
     def _texts(self, share: _Share) -> Fields:
+        return joined([*self.text_file(share).pieces(self.room)])
+
+    def text_file(self, share: _Share) -> TextFile:
         file, layout = share.file, share.layout
         then, address = self._settings(layout), self._address(file)
-        return text_fields(
-            self.store, file, layout, self.table, then, share.among, address, self.room, explain=self.explain
+        return TextFile(
+            self.store, file, layout, self.table, then, share.among, address, explain=self.explain
         )
 
     def _parquet(self, share: _Share) -> Fields:
         file, layout = share.file, share.layout
         unchecked = checked_as_values(self._settings(layout))
+        assert self.room is not None, "a Parquet file is decoded whole"
         return parquet_fields(
             self.store, file, layout, share.types or {}, unchecked, self._address(file), self.room
         )

@@ -50,13 +50,15 @@ def records_of(
     dms: DmsSettings,
     among: LayoutsByRow | None = None,
     *,
+    has_header: bool,
     explain: bool = True,
 ) -> Iterator[Row]:
-    """The rows of a file. `among`: for a CSV file with several layouts, returns the rows of this layout; for a
-    transaction file, those that the file's record is of. `explain`: a fault says how many fields a row has."""
+    """The rows of a file, or of some of its records. `has_header`: the first record is no row. `among`: for a CSV file
+    with several layouts, returns the rows of this layout; for a transaction file, those that the file's record is of.
+    `explain`: a fault says how many fields a row has."""
     if file.format == "json":
         return _json(content, layout)
-    return _csv(content, file, layout, table, dms, among, explain=explain)
+    return _csv(content, file, layout, table, dms, among, has_header=has_header, explain=explain)
 
 
 def _csv(
@@ -67,6 +69,7 @@ def _csv(
     dms: DmsSettings,
     among: LayoutsByRow | None,
     *,
+    has_header: bool,
     explain: bool,
 ) -> Iterator[Row]:
     width, leading = len(layout.columns), 0
@@ -75,11 +78,11 @@ def _csv(
         records, leading = [*_own(records, file)], 2
     texts = _texts(table, dms)
     first_fault = None
-    if content.startswith(BOM) and not dms.add_column_name:
+    if content.startswith(BOM) and not has_header:
         # Before a text value, a byte order mark and a letter cannot be distinguished.
         first_fault = "a byte order mark before it may belong to its first value"
         first_fault = first_fault if layout.columns[0] in texts else None
-    for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
+    for ordinal, record in enumerate(records[1:] if has_header else records):
         if among is not None and among.of(record.fields) != layout:
             pass  # a row of another layout
         elif record.fields is None or first_fault is not None:

@@ -3,7 +3,8 @@
 Here: the figures. Not here: the decision (`bronze/layouts/headerless.py`).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
@@ -19,14 +20,24 @@ SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-
 
 
 def value_facts(
-    fields: Fields, layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings
+    pieces: Iterable[Fields], layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings
 ) -> FileFacts | None:
-    """The figures of a file's values at the places where the layouts differ; `fields` by the first of the layouts. None
-    if no row has the layouts' width."""
+    """The figures of a file's values at the places where the layouts differ; `pieces`: its rows by the first of the
+    layouts. None if no row has the layouts' width."""
+    rows = 0
+    filled, sequences, unfit = Counter[int](), Counter[int](), Counter[tuple[int, str]]()
+    for fields in pieces:
+        found = _facts(fields, layouts, table, dms)
+        rows += found.rows
+        filled.update(found.filled)
+        sequences.update(found.sequences)
+        unfit.update(found.unfit)
+    return FileFacts(rows, filled, sequences, unfit) if rows else None
+
+
+def _facts(fields: Fields, layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings) -> FileFacts:
     fits = pc.is_null(fields.bad)
     rows = int(pc.sum(fits).as_py() or 0)
-    if not rows:
-        return None
     marker = dms.csv_no_sup_value
     columns = [values.filter(fits) for values in fields.values.values()]
     texts = [

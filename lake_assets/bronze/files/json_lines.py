@@ -30,6 +30,7 @@ _STRINGS = re.compile(rb'"((?:[^"\\]++|\\.)*+)"([ \t\r\n]*:)?', re.DOTALL)
 """Each string of a line in turn, and what follows a name."""
 _VALUE = {"string", "scalar", "[", "{"}
 _CLOSES = {"[": "]", "{": "}"}
+_WORDS = {True: "true", False: "false"}
 
 
 def _refuse(text: str) -> Any:
@@ -89,8 +90,10 @@ def json_members(line: bytes) -> dict[str, Any]:
 def json_object(line: bytes) -> dict[str, str | None]:
     """The texts of one line by key: the characters of a string; the exact text of a number, boolean, object or array,
     so that no digit is lost; None for null. Raises as `json_members`."""
-    json_members(line)
-    return dict(_texts(line.decode().strip(_BLANK))[0])
+    members = json_members(line)
+    if any(isinstance(value, list) for value in members.values()):
+        return dict(_texts(line.decode().strip(_BLANK))[0])
+    return {name: _WORDS.get(value, value) for name, value in members.items()}
 
 
 def is_json(text: str) -> bool:

@@ -4,11 +4,12 @@ Spark gets few rows with its plan, and many as Parquet files beside the table's.
 (`bronze/decode/changes.py`).
 """
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, StringType
+from pyspark.sql.types import ArrayType, StringType, StructType
 
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
@@ -28,16 +29,25 @@ def may_be_given(rows: pa.Table, staging: Staging | None) -> bool:
 
 def arrow_frame(spark: SparkSession, rows: pa.Table, staging: Staging | None) -> DataFrame:
     """The rows, which may be given. Columns have the types of `image_type`; the last ones may be lists of texts."""
-    lists = [field.name for field in rows.schema if pa.types.is_list(field.type)]
-    flat = [field for field in rows.schema if field.name not in lists]
+    if staging is not None and not _fits_plan(rows):
+        return read_staged(spark, rows.schema, _staged(rows, staging))
+    # In one piece: PySpark loses the rows behind an empty one.
+    return spark.createDataFrame(rows.combine_chunks(), _spark_schema(rows.schema)).coalesce(1)
+
+
+def read_staged(spark: SparkSession, schema: pa.Schema, addresses: Sequence[str]) -> DataFrame:
+    """The rows of staged files."""
+    paths = [literal_path(address) for address in addresses]
+    return spark.read.schema(_spark_schema(schema)).options(**READ_OPTIONS).parquet(*paths)
+
+
+def _spark_schema(rows: pa.Schema) -> StructType:
+    lists = [field.name for field in rows if pa.types.is_list(field.type)]
+    flat = [field for field in rows if field.name not in lists]
     schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in flat])
     for name in lists:
         schema = schema.add(name, ArrayType(StringType()))
-    if staging is None or _fits_plan(rows):
-        # In one piece: PySpark loses the rows behind an empty one.
-        return spark.createDataFrame(rows.combine_chunks(), schema).coalesce(1)
-    paths = [literal_path(address) for address in _staged(rows, staging)]
-    return spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
+    return schema
 
 
 def _fits_plan(rows: pa.Table) -> bool:

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, checked_as_values, matched_columns
@@ -24,7 +23,7 @@ from lake_assets.bronze.decode.faults import NOT_SUPPLIED
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
-from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns
+from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
 from lake_assets.bronze.layouts.headerless import (
     LayoutsByRow,
@@ -34,7 +33,7 @@ from lake_assets.bronze.layouts.headerless import (
     layouts_by_row,
 )
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given
+from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given, read_staged
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
@@ -100,20 +99,16 @@ def changes_by_spark(
     partial: bool,
     explain: bool,
     checked: bool = False,
-    staged: Sequence[StagedCsv] = (),
 ) -> DataFrame:
-    """As `read_changes`, of files that are not decoded. `checked`: `checked_files` has found every operation, time and
-    sequence usable; `staged`: rows of CSV files that it has staged. Spark reads regular files of one layout together.
+    """As `read_changes`, of files that are not decoded. `checked`: every operation, time and sequence is known to be
+    usable. Spark reads regular files of one layout together.
     This process reads irregular files, and files that contain a change of the source's columns, record by record
     (`strict_rows.py`)."""
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
     parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     texts: list[LoggedFile] = []
-    known = {offset for one in staged for offset in one.offsets}
     for file in files:
-        if file.offset in known:
-            continue
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             mixed.append((file, by_row))
         elif file.format == "parquet":
@@ -129,7 +124,6 @@ def changes_by_spark(
         for layout in dict.fromkeys(by_row.layouts)
     ]
     parts += [batch.parquet_changes(group) for group in parquet.values()]
-    parts += [batch.staged_changes(one) for one in staged]
     parts += [batch.text_changes(group, layout) for layout, group in batch.by_layout(texts)]
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, table, partial)
@@ -140,20 +134,37 @@ def decoded_frame(
 ) -> DataFrame:
     """Decoded changes, which may be given to Spark, as `read_changes` returns them. `staging`: where many rows may be
     left for Spark."""
-    names = changes.column_names
-    place = {name: f"c{at}" for at, name in enumerate(names)}
-    rows = arrow_frame(spark, changes.rename_columns([place[name] for name in names]), staging)
+    rows = arrow_frame(spark, changes.rename_columns(list(_places(changes.schema).values())), staging)
+    return _as_changes(rows, changes.schema, table)
+
+
+def staged_frame(
+    spark: SparkSession, schema: pa.Schema, addresses: Sequence[str], table: TableConfig
+) -> DataFrame:
+    """Decoded changes in staged files, as `read_changes` returns them. `schema`: as decoded."""
+    names = _places(schema).values()
+    placed = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    return _as_changes(read_staged(spark, placed, addresses), schema, table)
+
+
+def _places(schema: pa.Schema) -> dict[str, str]:
+    """A name that no column of a source has, by a column of decoded changes."""
+    return {name: f"c{at}" for at, name in enumerate(schema.names)}
+
+
+def _as_changes(rows: DataFrame, schema: pa.Schema, table: TableConfig) -> DataFrame:
+    place = _places(schema)
     columns, before = table.columns, matched_columns(table)
     structs = {
         "_image": {c.name: place[IMAGE.format(place=at)] for at, c in enumerate(columns)},
         "_before": {c.name: place[BEFORE.format(place=at)] for at, c in enumerate(before)},
     }
-    fields = [sql("{place} AS {name}", place=Sql(place[name]), name=name) for name in names if name in DMS]
+    fields = [sql("{place} AS {name}", place=Sql(place[name]), name=name) for name in place if name in DMS]
     for name, values in structs.items():
         if values:
             pairs = (sql("{name}, {place}", name=literal(n), place=Sql(at)) for n, at in values.items())
             fields.append(sql("named_struct({pairs}) AS {name}", pairs=joined(", ", pairs), name=name))
-    if "_unsupplied" in names:
+    if "_unsupplied" in place:
         fields.append(sql("{place} AS _unsupplied", place=Sql(place["_unsupplied"])))
     return rows.selectExpr(*fields)
 
@@ -210,16 +221,6 @@ class _Batch:
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
         rows = _parquet(raw, schema, layout, checked_as_values(then))
         return self._typed(rows, first.kind, layout, types)
-
-    def staged_changes(self, staged: StagedCsv) -> DataFrame:
-        """The changes of CSV files whose rows this process has decoded."""
-        fields = zip(field_names(staged.layout), staged.layout.columns, strict=True)
-        columns = [ParquetColumn(field, staged.types[column]) for field, column in fields]
-        schema = read_schema([*columns, ParquetColumn("_file", "string"), ParquetColumn("_row", "int64")])
-        paths = [literal_path(address) for address in staged.addresses]
-        rows = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
-        rows = rows.withColumn("_bad", F.lit(None).cast("string"))
-        return self._typed(rows, staged.kind, staged.layout, staged.types)
 
     def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
         """Text files in groups of one format, kind and layout. Where several layouts are possible, the files' values

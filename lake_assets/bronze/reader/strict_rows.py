@@ -6,12 +6,14 @@ which files are irregular (`bronze/files/inspect.py`).
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.decode.fields import joined, parsed_fields
-from lake_assets.bronze.decode.records import content_of
+from lake_assets.bronze.decode.fields import Fields, joined
+from lake_assets.bronze.decode.texts import TextFile
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -38,22 +40,19 @@ def strict_rows(
     of the record from 0, without the header. `among`: for CSV files with several layouts, returns the rows of this
     layout; for transaction files, those that the files' records are of. Raises StoreError for a file that is gone,
     UnreadableFile for a file that is too large."""
+
+    def rows(file: LoggedFile) -> Fields:
+        address = spark_address(store.spark_uri(file.path))
+        text = TextFile(store, file, layout, table, dms, among, address, explain=explain)
+        return joined([*text.pieces()])
+
     with ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="strict") as pool:
-        contents = pool.map(lambda file: content_of(store, file), files)
-        every = joined(
-            [
-                parsed_fields(
-                    content,
-                    file,
-                    layout,
-                    table,
-                    dms,
-                    among,
-                    spark_address(store.spark_uri(file.path)),
-                    explain=explain,
-                )
-                for file, content in zip(files, contents, strict=True)
-            ]
+        every = joined(list(pool.map(rows, files)))
+    if files[0].format != "json":
+        token = dms.csv_null_value
+        texts = {name: pc.fill_null(values, token) for name, values in every.values.items()}
+        every = replace(
+            every, values={name: pc.if_else(pc.equal(each, ""), None, each) for name, each in texts.items()}
         )
     named = dict(zip(field_names(layout), every.values.values(), strict=True))
     beside = {"_file": every.file, "_row": every.row, "_bad": every.bad}

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import Mode
+from lake_assets.config import Mode, TableConfig
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.targets import Target
@@ -25,6 +25,10 @@ class FileGroup:
     """`all` rows of each file, `only` some, or all `without` some."""
     reopened: bool
     by_path: Mapping[str, Sequence[Part]]
+
+    def table(self, config: TableConfig) -> TableConfig:
+        """The table's configuration when the files were written; `config`: today's."""
+        return self.version.contract.table(config, self.gone)
 
     @property
     def files(self) -> list[LoggedFile]:

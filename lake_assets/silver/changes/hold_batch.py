@@ -1,18 +1,21 @@
-"""A batch whose rows this process has decoded.
+"""A batch whose rows this process has decoded and holds.
 
-Here: decoding its files, the usable rows in the order of the files, their keys and figures, and the bad rows. Not here:
-the decoder (`bronze/decode/files.py`), the last changes (`last_changes.py`), giving rows to Spark (`held.py`).
+Here: decoding its files, the usable rows in the order of the files, those of some marks as DataFrames, their keys and
+figures, and the bad rows. Not here: the decoder (`bronze/decode/files.py`), the last changes (`last_changes.py`),
+writing (`silver/write/current/foreseen.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.dms_columns import (
     COMMIT_TS,
@@ -28,18 +31,58 @@ from lake_assets.bronze.checked.text_values import any_true
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.arrow_frame import may_be_given
+from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given
 from lake_assets.config import KEYED_MODES, LOGS, Mode
 from lake_assets.silver.changes.file_groups import FileGroup
-from lake_assets.silver.changes.held import HeldRows
-from lake_assets.silver.changes.masking import masked_images
+from lake_assets.silver.changes.masking import masked_changes
 from lake_assets.silver.plan.parts import Part
-from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.change_events import ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
 
+Marks = NDArray[np.bool_]
 _NUMBER = "_number"
 """A column with the number of a row's file among those of the batch, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """The images of all rows of a batch, in the order of its files. A mark belongs to one row."""
+
+    spark: SparkSession
+    images: pa.Table
+    """Silver's columns, of the types of `image_types.py`."""
+    key: Sequence[str]
+    staging: Staging | None
+
+    @property
+    def every(self) -> DataFrame:
+        """All rows, in silver's columns."""
+        return self._in_silver(self.images)
+
+    def rows(self, marks: Marks) -> DataFrame:
+        """The rows that have a mark, in silver's columns."""
+        return self._in_silver(self.images.filter(pa.array(marks)))
+
+    def _in_silver(self, rows: pa.Table) -> DataFrame:
+        # Not by a Column of each name: every Column takes several calls of the JVM.
+        return self._frame(rows).toDF(*rows.column_names)
+
+    def states(self, marks: Marks, columns: Collection[str]) -> DataFrame:
+        """The rows that have a mark as states of their keys, with these columns of their images."""
+        needed = [name for name in self.images.column_names if name in {*self.key, *columns}]
+        rows = self.images.select(needed).filter(pa.array(marks))
+        fields = {name: F.col(f"_{place}") for place, name in enumerate(needed)}
+        return self._frame(rows).select(
+            *(fields[name].alias(held) for name, held in zip(self.key, key_columns(self.key), strict=True)),
+            F.lit(False).alias("_tombstone"),
+            F.struct(*(field.alias(name) for name, field in fields.items())).alias("_image"),
+        )
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        """The rows with the columns `_0`, `_1`…: a source column may have any name."""
+        rows = rows.rename_columns([f"_{place}" for place in range(rows.num_columns)])
+        return arrow_frame(self.spark, rows, self.staging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +111,7 @@ def decoded_groups(store: ObjectStore, target: Target, groups: Sequence[FileGrou
             store,
             group.files,
             name=target.table,
-            table=contract.table(target.config, group.gone),
+            table=group.table(target.config),
             dms=contract.dms,
             partial=target.mode in KEYED_MODES,
         )
@@ -76,16 +119,6 @@ def decoded_groups(store: ObjectStore, target: Target, groups: Sequence[FileGrou
             return None
         found.append(decoded)
     return found
-
-
-def givable(
-    target: Target, decoded: Sequence[pa.Table] | None, staging: Staging | None
-) -> Sequence[pa.Table] | None:
-    """The changes, if Spark may get them as they are. Not those of a table with masks, whose plain values may be left
-    in no file: PySpark writes rows of a plan to one, too."""
-    if decoded is None or target.config.mask:
-        return None
-    return decoded if all(may_be_given(table, staging) for table in decoded) else None
 
 
 def hold_batch(
@@ -101,20 +134,20 @@ def hold_batch(
     if every is None:
         return None
     usable = every.filter(pc.is_null(every["_bad"]))
+    usable = masked_changes(usable, target.config, target.config.mask, target.salt)
     names = [column.name for column in target.config.columns]
     images = pa.table({name: usable[IMAGE.format(place=place)] for place, name in enumerate(names)})
-    images = masked_images(images, target.config.mask, target.salt)
     if target.mode is Mode.CHANGE_LOG:
         own = {name: usable[name] for name in (OPERATION, COMMIT_TS, SEQUENCE)}
         images = pa.table(own | dict(zip(images.column_names, images.columns, strict=True)))
     if not may_be_given(images, staging):
         return None
-    keys = None if target.mode in LOGS else _changes(usable, target)
+    keys = None if target.mode in LOGS else keys_of(usable, target)
     by_file = None if keys is None else _by_file(keys, usable[_NUMBER], addresses)
     rows = HeldRows(spark, images, target.key, staging)
     sequences = usable[SEQUENCE].filter(pc.not_equal(usable[SEQUENCE], ""))
     differ = pc.count_distinct(sequences).as_py() == len(sequences)
-    return HeldBatch(rows, _figures(every, usable), by_file, differ)
+    return HeldBatch(rows, figures_of(every, usable), by_file, differ)
 
 
 def _in_order(every: pa.Table, addresses: Mapping[str, Part]) -> pa.Table | None:
@@ -133,8 +166,9 @@ def _in_order(every: pa.Table, addresses: Mapping[str, Part]) -> pa.Table | None
     return every.take(pa.array(np.lexsort((places, order)))).combine_chunks()
 
 
-def _changes(usable: pa.Table, target: Target) -> pa.Table | None:
-    """The key of each change, also the former one of a change that moves its key, its operation and sequence."""
+def keys_of(usable: pa.Table, target: Target) -> pa.Table | None:
+    """The key of each usable change, also the former one of a change that moves its key, its operation and sequence.
+    None if a change does not determine its row by itself, or a key may be equal to another one."""
     types = {column.name: column.type for column in target.config.columns}
     operations, is_load = usable[OPERATION], pc.equal(usable[SEQUENCE], "")
     moved = any_true(pc.and_(is_load, pc.not_equal(operations, "I")))
@@ -175,7 +209,7 @@ def _by_file(rows: pa.Table, numbers: pa.ChunkedArray, addresses: Mapping[str, P
     }
 
 
-def _figures(every: pa.Table, usable: pa.Table) -> ChangeFigures:
+def figures_of(every: pa.Table, usable: pa.Table) -> ChangeFigures:
     """The figures of decoded changes. A row that cannot be used may have any sequence and time, which do not count."""
     operations = {one["values"]: one["counts"] for one in pc.value_counts(every[OPERATION]).to_pylist()}
     changes = usable.filter(pc.not_equal(usable[SEQUENCE], ""))

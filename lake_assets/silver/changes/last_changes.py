@@ -23,7 +23,7 @@ from lake_assets.bronze.checked.dms_columns import FIRST_SEQUENCE, OLD_KEY, OPER
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import plain
-from lake_assets.silver.changes.held import Marks
+from lake_assets.silver.changes.hold_batch import Marks
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns

@@ -15,7 +15,8 @@ from pydantic import SecretStr
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.config import REDACTED, Mask
+from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
+from lake_assets.config import REDACTED, Mask, TableConfig
 from lake_assets.spark.sql import quoted
 
 _BLOCK = 64
@@ -37,12 +38,22 @@ def masked(
     return changes.withColumns({name: _struct(name, found, masks, pads) for name, found in structs.items()})
 
 
-def masked_images(images: pa.Table, masks: Mapping[str, Mask], salt: SecretStr | None) -> pa.Table:
-    """Rows that this process holds, in silver's columns, with masked values."""
-    for name, mask in masks.items():
-        place = images.schema.get_field_index(name)
-        images = images.set_column(place, images.field(place), _masked_values(images[name], mask, salt))
-    return images
+def masked_changes(
+    changes: pa.Table, table: TableConfig, masks: Mapping[str, Mask], salt: SecretStr | None
+) -> pa.Table:
+    """Decoded changes of the table (`bronze/decode/changes.py`), in silver's columns, with masked values, and without
+    any in a row that cannot be used: there, a masked value may be in the place of another."""
+    if not masks:
+        return changes
+    usable = pc.is_null(changes["_bad"])
+    for columns, name in ((table.columns, IMAGE), (matched_columns(table), BEFORE)):
+        for place, column in enumerate(columns):
+            at = changes.schema.get_field_index(name.format(place=place))
+            values = pc.if_else(usable, changes[at], None)
+            if (mask := masks.get(column.name)) is not None:
+                values = _masked_values(values, mask, salt)
+            changes = changes.set_column(at, changes.field(at), values)
+    return changes
 
 
 def _masked_values(plain: pa.ChunkedArray, mask: Mask, salt: SecretStr | None) -> pa.Array | pa.ChunkedArray:

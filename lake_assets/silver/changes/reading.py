@@ -24,28 +24,24 @@ from lake_assets.bronze.checked.dms_columns import (
     DmsFigures,
     all_differ,
 )
-from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
-from lake_assets.bronze.reader.places import in_places, placed, plain
-from lake_assets.bronze.reader.read_changes import changes_by_spark, decoded_frame
-from lake_assets.config import KEYED_MODES, LOGS
+from lake_assets.bronze.reader.places import placed, plain
+from lake_assets.config import LOGS
 from lake_assets.schema.contract import Contracts
-from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
 from lake_assets.silver.changes.file_groups import (
     FileGroup,
     file_groups,
     has_known_keys,
     is_current,
-    names_today,
 )
-from lake_assets.silver.changes.held import HeldRows
-from lake_assets.silver.changes.hold_batch import HeldBatch, bad_rows, decoded_groups, givable, hold_batch
-from lake_assets.silver.changes.masking import masked
+from lake_assets.silver.changes.frames import Frames, union
+from lake_assets.silver.changes.hold_batch import HeldBatch, HeldRows, bad_rows, decoded_groups, hold_batch
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
+from lake_assets.silver.changes.stage_texts import StagedTexts, may_be_staged, stage_texts
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
@@ -92,20 +88,22 @@ class Reading:
         self.cut = cut
         self._known: Sequence[CheckedFiles] | None = None
         """The checked files; None unless all have been checked."""
-        self._staged: Sequence[StagedCsv] = ()
+        self._staged: Sequence[StagedTexts | None] = ()
+        """Of each group, its text files, if this process has staged them."""
         self._listed: frozenset[StoredObject] = frozenset()
-        """The files as they were before the look at them."""
+        """The Parquet files as they were before the look at them."""
         self._groups = file_groups(parts, contracts, cut.reopened)
         few = MOST_ROWS if all(part.file.kind is FileKind.CDC for part in parts) else SMALL_LOAD
-        # Spark reads the rows of a table with masks that cannot be held: see `givable`.
-        may_decode = self.rows_counted < few and (self._may_be_held or not target.config.mask)
+        may_decode = self.rows_counted < few and self._may_be_masked
         self._decoded = decoded_groups(store, target, self._groups) if may_decode else None
         """By group, its changes, if this process has decoded all."""
         self._held: HeldBatch | None = None
         if self._decoded is not None and self._may_be_held:
             self._held = hold_batch(spark, target, self._by_address, self._decoded, staging)
-        elif self._decoded is None and self._is_read_whole:
-            self._check_files(staging)
+        elif self._decoded is None:
+            self._staged = [self._stage_texts(group) for group in self._groups]
+            if self._is_read_whole:
+                self._check_files()
 
     @cached_property
     def _by_address(self) -> Mapping[str, Part]:
@@ -124,6 +122,28 @@ class Reading:
         fit = all(may_hold(group.version, self._contracts, self._target) for group in self._groups)
         return fit and self._has_whole_files
 
+    @cached_property
+    def _frames(self) -> Frames:
+        return Frames(
+            self._spark,
+            self._store,
+            self._target,
+            self._contracts,
+            self._groups,
+            self.cut,
+            self._staging,
+            self._decoded,
+            self._staged,
+            checked=self._known is not None,
+        )
+
+    @cached_property
+    def _may_be_masked(self) -> bool:
+        """Whether this process can mask the rows that it decodes: by silver's names."""
+        if not self._target.config.mask:
+            return True
+        return all(is_current(group.version, self._contracts, self._target) for group in self._groups)
+
     @property
     def held(self) -> HeldRows | None:
         """The usable rows, in the order of the parts, where Spark need not read the files."""
@@ -132,7 +152,7 @@ class Reading:
     @cached_property
     def _read_by_spark(self) -> "_Rows":
         """The rows as Spark reads them. Never planned for rows that this process holds."""
-        every = reduce(_union, (rows.drop("_place") for _, rows in self._grouped()))
+        every = reduce(union, (rows.drop("_place") for _, rows in self._frames.of_groups()))
         # Spark would make a task of every 31 files, however small, and each task writes a file. Larger files are not
         # coalesced: Spark compiles the steps before and after `coalesce` separately, and a large batch takes a third
         # longer.
@@ -162,30 +182,46 @@ class Reading:
         them."""
         return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
 
-    def _check_files(self, staging: Staging | None) -> None:
-        """Sets what is known of the files before Spark reads them, if that is known of all."""
+    def _stage_texts(self, group: FileGroup) -> StagedTexts | None:
+        files, target = [file for file in group.files if file.format != "parquet"], self._target
+        if self._staging is None or not self._may_be_masked or not may_be_staged(files):
+            return None
+        with_keys = self._is_read_whole and self._looks_at_keys(group)
+        return stage_texts(self._store, target, group, files, self._staging, with_keys=with_keys)
+
+    def _looks_at_keys(self, group: FileGroup) -> bool:
+        return self._wants_keys and has_known_keys(group.version, self._contracts, self._target)
+
+    def _check_files(self) -> None:
+        """Sets what is known of the rows before Spark reads them, if that is known of all files."""
         target = self._target
         found: list[CheckedFiles] = []
-        staged: list[StagedCsv] = []
-        listed = as_listed(self._store, [part.file for part in self.parts])
-        for group in self._groups:
-            contract = group.version.contract
-            table = contract.table(target.config, group.gone)
+        listed = as_listed(self._store, self._parquet)
+        for group, staged in zip(self._groups, self._staged, strict=True):
+            if staged is not None:
+                if staged.checked is None:
+                    return
+                found += staged.checked
+            files = group.files if staged is None else staged.others(group.files)
+            if any(file.format != "parquet" for file in files):
+                return
             checked = checked_files(
                 self._store,
-                group.files,
+                files,
                 name=target.table,
-                table=table,
-                dms=contract.dms,
-                with_changes=self._wants_keys and has_known_keys(group.version, self._contracts, target),
-                staging=staging,
+                table=group.table(target.config),
+                dms=group.version.contract.dms,
+                with_changes=self._looks_at_keys(group),
             )
             if checked is None:
                 return
-            found += checked[0]
-            staged += checked[1]
+            found += checked
         if sum(len(one.numbers) for one in found) == len(self.parts):  # no file is there twice
-            self._known, self._staged, self._listed = found, staged, listed
+            self._known, self._listed = found, listed
+
+    @property
+    def _parquet(self) -> list[LoggedFile]:
+        return [part.file for part in self.parts if part.file.format == "parquet"]
 
     @property
     def _wants_keys(self) -> bool:
@@ -213,8 +249,8 @@ class Reading:
 
     @property
     def is_as_checked(self) -> bool:
-        """Whether no file was written again or deleted since the look at it."""
-        return self._listed == as_listed(self._store, [part.file for part in self.parts])
+        """Whether no file was written again or deleted between the look at it and its reading by Spark."""
+        return self._listed == as_listed(self._store, self._parquet)
 
     @property
     def usable(self) -> DataFrame:
@@ -272,57 +308,6 @@ class Reading:
         known = self._known
         return None if known is None else sum((one.rows.figures for one in known), DmsFigures())
 
-    def _grouped(self, *, explain: bool = False) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
-        """Groups of files that are read in the same way, with their rows."""
-        store = self._store
-        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
-        every = givable(self._target, self._decoded, self._staging) or [None] * len(self._groups)
-        for group, decoded in zip(self._groups, every, strict=True):
-            rows = self._read(group, decoded, explain=explain)
-            if group.which != "all":
-                places = {
-                    store.spark_uri(path): {place for part in parts for place in (part.only or part.without)}
-                    for path, parts in group.by_path.items()
-                }
-                rows = in_places(self._spark, rows, places, others=group.which == "without")
-            if self.cut is not ALL_ROWS:
-                rows = rows.withColumn("_side", self.cut.side(reopened=group.reopened))
-            found.append((group.files, rows))
-        return found
-
-    def _read(self, group: FileGroup, decoded: pa.Table | None, *, explain: bool) -> DataFrame:
-        contract, target = group.version.contract, self._target
-        table = contract.table(target.config, group.gone)
-        if decoded is not None:
-            changes = decoded_frame(self._spark, decoded, table, self._staging)
-        else:
-            own = {file.offset for file in group.files}
-            changes = changes_by_spark(
-                self._spark,
-                self._store,
-                group.files,
-                name=target.table,
-                table=table,
-                dms=contract.dms,
-                partial=target.mode in KEYED_MODES,
-                explain=explain,
-                checked=self._known is not None,
-                # Explaining what is wrong with a row needs its texts.
-                staged=[] if explain else [one for one in self._staged if one.offsets <= own],
-            )
-        if not is_current(group.version, self._contracts, target):
-            names = names_today(group.version, self._contracts, target)
-            changes = to_current_contract(
-                changes,
-                contract.columns,
-                names,
-                target.image_columns,
-                target.matched_by,
-                target.config.defaults,
-            )
-        # By today's names: also of a file that was written before its column was masked or renamed.
-        return masked(changes, target.config.mask, target.matched_by, target.salt)
-
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""
         return checkpointed(rows, (*self.observations, *observed))
@@ -351,7 +336,7 @@ class Reading:
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
-        for number, (files, rows) in enumerate(self._grouped(explain=True)):
+        for number, (files, rows) in enumerate(self._frames.of_groups(explain=True)):
             by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
             bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
@@ -390,11 +375,3 @@ class _Rows:
     seen: Observed
     used: Observed
     sides: Observed | None
-
-
-def _union(one: DataFrame, other: DataFrame) -> DataFrame:
-    """The union. Only contracts with a marker for values that are not supplied have the column `_unsupplied`."""
-    both = one.unionByName(other, allowMissingColumns=True)
-    if one.columns == other.columns or "_unsupplied" not in both.columns:
-        return both
-    return both.withColumn("_unsupplied", F.coalesce("_unsupplied", F.array().cast("array<string>")))

@@ -1,6 +1,6 @@
 """Parquet types whose values silver has as they are: an Arrow cast gives what Spark's conversion gives.
 
-Here: every such pair of types, with the ends of their ranges. Not here: texts (`test_csv_columns.py`).
+Here: every such pair of types, with the ends of their ranges. Not here: texts (`test_text_values.py`).
 """
 
 from datetime import date, datetime

@@ -1,7 +1,7 @@
 """Texts as values, by Arrow and without Spark: every spelling gives what Spark reads, or nothing.
 
 Here: every type and many spellings of its values, alone and among others, and the clocks of zones. Not here: files
-(`test_csv_columns.py`).
+(`bronze/decode/`).
 """
 
 from collections.abc import Sequence
@@ -121,3 +121,25 @@ def test_a_column_goes_text_by_text_in_a_zone(monkeypatch: pytest.MonkeyPatch) -
     texts = [f"2026-3-1 1:2:{second}" for second in range(60)]
     assert together(texts, "timestamptz", CLOCKS[0]).null_count == 0
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        ("decimal(10, 2)", "340282366920938463463374607431762114560"),  # 2**128 - 6096896 * 10**2, about
+        ("decimal(10, 2)", "1e-999"),
+        ("decimal(10, 2)", "1000000000000000.00000000000000500000000000000000000e-50"),
+        ("decimal(10, 2)", "123456789.00"),
+        ("decimal(38, 0)", "9" * 39),
+        ("decimal(38, 38)", "4"),
+        ("decimal(38, 4)", "410009090749430807060507804449523222"),
+    ],
+)
+def test_a_number_that_arrow_would_cut_has_no_value(declared: str, text: str) -> None:
+    assert values_of(pa.chunked_array([[text]]), declared, LocalClock()).null_count == 1
+
+
+@pytest.mark.parametrize("text", ["0.01", "-12345678.90", ".5", "+7", "7.", "99999999.9900000", None])
+def test_a_plain_decimal_is_decoded(text: str | None) -> None:
+    texts = pa.chunked_array([pa.array([text], pa.string())])
+    assert values_of(texts, "decimal(10, 2)", LocalClock()).null_count == (text is None)

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.decode import fields
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.decode.files import decoded_changes
+from lake_assets.bronze.decode.files import changes_in_pieces, decoded_changes
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.errors import TableStopped
+from lake_assets.storage.object_store import StoreError
 from lake_assets_tests.helpers.files.read_folder import Folder
 
 COLUMNS = {"id": "long not null", "note": "string", "price": "decimal(6, 2)"}
@@ -248,19 +248,27 @@ def test_a_parquet_column_of_no_type_stops_the_table(tmp_path: Path) -> None:
         changes(folder, folder.files)
 
 
-def test_what_spark_reads_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is gone, and a large one with a record that Arrow does not parse."""
+def test_a_row_of_another_width_and_a_file_that_is_gone(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "csv")
-    given: dict[str, Any] = {
-        "name": "public.items",
-        "table": folder.table,
-        "dms": folder.dms,
-        "partial": True,
-    }
+    given: dict[str, Any] = {"name": "public.items", "table": folder.table, "dms": folder.dms}
     text(folder, "20260301-130000000", "Op,ts,seq,id,note,price", f"I,2026-03-01 13:00:00,{'2' * 35},1")
     assert [row["_bad"] for row in changes(folder, folder.files[-1:])] == ["not 6 fields, but 4"]
-    monkeypatch.setattr(fields, "MOST_PARSED", 10)
-    assert decoded_changes(folder.store, folder.files, **given) is None
-    assert decoded_changes(folder.store, folder.files[:-1], **given) is not None
     (tmp_path / folder.files[0].key).unlink()
-    assert decoded_changes(folder.store, folder.files[:-1], **given) is None
+    assert decoded_changes(folder.store, folder.files[:-1], **given, partial=True) is None
+    with pytest.raises(StoreError, match=folder.files[0].key):
+        list(changes_in_pieces(folder.store, folder.files[0], **given, partial=True))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [(True, "own"), (False, "generated"), (None, "both")], ids=str
+)
+def test_sequences_of_dms_and_generated_ones(tmp_path: Path, written: bool | None, expected: str) -> None:
+    folder = folder_of(tmp_path, "csv")
+    own, none = "2" * 35, ""
+    sequences = {True: [own, own], False: [none, none], None: [own, none]}[written]
+    lines = [f"U,2026-03-01 13:00:0{n}.129,{sequence},1,a,1.00" for n, sequence in enumerate(sequences)]
+    text(folder, "20260301-130000000", "Op,ts,seq,id,note,price", *lines)
+    zeros = "0" * 19
+    generated = [f"2026030113000{n}12{zeros}"[:16] + zeros for n in range(2)]
+    wanted = {"own": [own, own], "generated": generated, "both": [own, generated[1]]}[expected]
+    assert [row["_sequence"] for row in changes(folder, folder.files[-1:])] == wanted

@@ -1,8 +1,8 @@
 """CSV files of odd structure: every reader finds the same rows in them, or the same ones bad.
 
 Here: quotes, delimiters, line ends, NUL, byte order marks, empty fields and lines, and how a file ends, by chance
-(`helpers/files/structures.py`), read by Spark, record by record, by Arrow (held and staged), as wide rows, and in files
-of transactions. Not here: spellings of values (`test_csv_columns.py`, `test_casts.py`).
+(`helpers/files/structures.py`), read by Spark, record by record, by Arrow (whole and in pieces), as wide rows, and in
+files of transactions. Not here: spellings of values (`bronze/checked/test_text_values.py`, `test_casts.py`).
 """
 
 from collections import defaultdict
@@ -11,15 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.staged_csv import StagedCsv
-from lake_assets.bronze.checked.staging import Staging
-from lake_assets.bronze.decode.files import decoded_changes
+from lake_assets.bronze.decode import blocks, texts
+from lake_assets.bronze.decode.files import changes_in_pieces, decoded_changes
 from lake_assets.bronze.decode.records import EMPTY_LINE, RETURN_FAULT
 from lake_assets.bronze.files.content import UnreadableFile
 from lake_assets.bronze.files.keys import TRANSACTIONS, TransactionFile
@@ -47,15 +46,12 @@ class Readers(Folder):
         columns = {"id": "long not null", "v": "string", "w": last}
         super().__init__(folder / "bronze", columns, ["id"], **dms)
         self.spark = spark
-        self.staging = Staging(PyArrowFileIO(), f"file://{folder}/staged")
         self.read: dict[str, Any] = {"name": NAME, "table": self.table, "dms": self.dms}
 
-    def by_spark(self, files: Sequence[LoggedFile], staged: Sequence[StagedCsv] = ()) -> Found:
+    def by_spark(self, files: Sequence[LoggedFile]) -> Found:
         if not files:
             return {}
-        rows = changes_by_spark(
-            self.spark, self.store, files, staged=staged, partial=False, explain=False, **self.read
-        )
+        rows = changes_by_spark(self.spark, self.store, files, partial=False, explain=False, **self.read)
         found: dict[str, list[Row]] = defaultdict(list)
         for row in rows.orderBy("_file", "_row").collect():
             found[row["_file"].rpartition("/")[2]].append(
@@ -71,26 +67,31 @@ class Readers(Folder):
     def regular(self) -> Found:
         return self.by_spark([file for file in self.files if file.irregular is None])
 
-    def staged_rows(self) -> Found:
-        found, files = [], []
-        for file in self.files:
-            if checked := checked_files(self.store, [file], staging=self.staging, **self.read):
-                found += checked[1]
-                files.append(file)
-        return self.by_spark(files, found)
-
     def decoded(self) -> Found:
         found = {}
         for file in self.files:
             rows = decoded_changes(self.store, [file], **self.read, partial=False, explain=False)
             assert rows is not None
-            found[file.key.rpartition("/")[2]] = [
-                ("bad", row["_bad"].replace("not 6 fields", "not 4 fields"))
-                if row["_bad"] is not None
-                else tuple(value for name, value in row.items() if name.startswith("image"))
-                for row in rows.to_pylist()
-            ]
+            found[file.key.rpartition("/")[2]] = rows_of(rows)
         return found
+
+    def in_pieces(self, size: int, few: int) -> Found:
+        """`size`: bytes of a block; `few`: bytes that Python parses if Arrow refuses a record among them."""
+        found = {}
+        with patch.object(blocks, "BLOCK", size), patch.object(texts, "FEW", few):
+            for file in self.files:
+                pieces = [*changes_in_pieces(self.store, file, **self.read, partial=False, explain=False)]
+                found[file.key.rpartition("/")[2]] = [row for piece in pieces for row in rows_of(piece)]
+        return found
+
+
+def rows_of(changes: pa.Table) -> list[Row]:
+    return [
+        ("bad", row["_bad"].replace("not 6 fields", "not 4 fields"))
+        if row["_bad"] is not None
+        else tuple(value for name, value in row.items() if name.startswith("image"))
+        for row in changes.to_pylist()
+    ]
 
 
 CASES = [(number, last) for number in range(len(DIALECTS)) for last in ("string", "int")]
@@ -115,7 +116,8 @@ def test_all_readers_find_the_same_rows(
         content = start.encode() + made.content(dms).removeprefix(made.start.encode())
         readers.put(f"public/items/LOAD{number:08X}.csv", content)
     strict = readers.record_by_record()
-    seen = {"regular": readers.regular(), "staged": readers.staged_rows(), "decoded": readers.decoded()}
+    seen = {"regular": readers.regular(), "decoded": readers.decoded()}
+    seen |= {f"pieces of {size}": readers.in_pieces(size, few) for size, few in ((1, 0), (40, 20), (99, 0))}
     monkeypatch.setattr(wide_rows, "WIDE", 1)
     seen |= {"wide": readers.regular(), "wide, strict": readers.record_by_record()}
     for name, found in seen.items():
@@ -123,8 +125,6 @@ def test_all_readers_find_the_same_rows(
         assert {content_of(readers, file): rows for file, rows in different.items()} == {}, name
     # Each reader reads a tenth of the files or more; with a row delimiter of \r\n, many values make one irregular.
     assert files // 10 < len(seen["regular"]) < files * 0.95
-    if dms.get("csv_row_delimiter", "\n") == "\n" and len(dms.get("csv_delimiter", ",").encode()) == 1:
-        assert min(len(seen["staged"]), len(seen["decoded"])) > files // 10
 
 
 def content_of(readers: Readers, file: str) -> bytes:
@@ -162,15 +162,19 @@ def test_files_of_transactions(
             whole = replace(file, key=key, format=TRANSACTIONS, rows=share.rows, irregular=share.irregular)
             all_of_them.files.append(whole)
     strict, found = own.record_by_record(), all_of_them.by_spark(all_of_them.files)
+    in_pieces = [all_of_them.in_pieces(size, few) for size, few in ((1, 0), (60, 20), (8 << 20, 64 << 10))]
     different = {}
     for number in range(files):
         name = f"{number:09}.csv"
         rows = [row for row in strict.get(f"20260301-{name}", ()) if row != ("bad", EMPTY_LINE)]
         if name in all_of_them.unreadable:
             assert any(row[0] == "bad" for row in rows), (name, all_of_them.unreadable[name], rows)
-        elif rows != found.get(f"CDC_TXN-20260301{name}", []):
-            content = (own.folder / f"public/items/20260301-{name}").read_bytes()
-            different[name] = (content, rows, found.get(f"CDC_TXN-20260301{name}"))
+            continue
+        key = f"CDC_TXN-20260301{name}"
+        for reader in (found, *in_pieces):
+            if rows != reader.get(key, []):
+                content = (own.folder / f"public/items/20260301-{name}").read_bytes()
+                different[name] = (content, rows, reader.get(key))
     assert different == {}
     assert len(found) > files // 3
 

@@ -29,7 +29,7 @@ from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
-from lake_assets.silver.changes.held import HeldRows, Marks
+from lake_assets.silver.changes.hold_batch import HeldRows, Marks
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import batch_reader

@@ -1,7 +1,7 @@
 """Large batches of CSV files: applied like those of Parquet files, by way of staged rows.
 
 Here: the same tables from CSV and from Parquet, and what is left of staged rows. Not here: which values are decoded
-(`bronze/checked/test_csv_columns.py`), the way of a large batch itself (`test_foreseen.py`).
+(`bronze/checked/test_text_values.py`), the way of a large batch itself (`test_foreseen.py`).
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staged_csv, staging
-from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.bronze.checked import staging
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
+from lake_assets.silver.changes import stage_texts as stage_texts_
+from lake_assets.silver.changes.stage_texts import stage_texts
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
@@ -36,17 +37,16 @@ def all_large() -> Iterator[None]:
 
 
 @pytest.fixture
-def staged(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """For each look at the files of a batch, the number of those whose rows were staged; None where Spark had to read
-    them."""
-    found: list[int | None] = []
+def staged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For each group of files of a batch, the number of those whose rows were staged; below 0 if a row is bad."""
+    found: list[int] = []
 
-    def look(*given: Any, **more: Any) -> Any:
-        result = checked_files(*given, **more)
-        found.append(None if result is None else sum(len(one.offsets) for one in result[1]))
+    def stage(*given: Any, **more: Any) -> Any:
+        result = stage_texts(*given, **more)
+        found.append(len(result.offsets) * (1 if result.checked is not None else -1))
         return result
 
-    monkeypatch.setattr(reading, "checked_files", look)
+    monkeypatch.setattr(reading, "stage_texts", stage)
     return found
 
 
@@ -75,7 +75,7 @@ def left(bench: Bench) -> list[str]:
     return [path.name for path in bench.folder.rglob(f"{staging.PREFIX}*")]
 
 
-def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
+def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[int]) -> None:
     bench, clock = shop(tmp_path), Clock()
     bench.put(loaded({1: "a", 2: "b", 3: 'c, d\n"e"'}))
     (batch,) = bench.apply()["items"]
@@ -90,7 +90,7 @@ def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[in
 
 
 def test_a_load_with_the_changes_since(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], rows_staged: list[Any]
+    spark: SparkSession, tmp_path: Path, staged: list[int], rows_staged: list[Any]
 ) -> None:
     """Two kinds of files in one batch, one of which is read again by itself."""
     bench, clock = shop(tmp_path), Clock()
@@ -98,13 +98,13 @@ def test_a_load_with_the_changes_since(
     bench.apply()
     assert values(bench) == {1: "x", 3: "c"}
     assert bench.rows() == bench.truth()
-    assert sum(number or 0 for number in staged) == 2
+    assert sum(staged) == 2
     assert sorted(map(len, rows_staged)) == [2, 3], "the rows of both"
     assert left(bench) == []
 
 
 def test_a_row_that_cannot_be_used_is_quarantined(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None]
+    spark: SparkSession, tmp_path: Path, staged: list[int]
 ) -> None:
     table = ITEMS | {"columns": {"id": "long not null", "v": "string", "n": "int"}}
     bench, clock = shop(tmp_path, table), Clock()
@@ -119,14 +119,11 @@ def test_a_row_that_cannot_be_used_is_quarantined(
     assert values(bench) == {1: "a", 2: "b"}
     (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
     assert (held.row, "n is not a valid int: 'seven'" in held.reason) == (0, True), held
-    assert staged[-1] is None
+    assert staged[-1] == -1
     assert left(bench) == []
 
 
-def test_a_key_without_a_value_is_quarantined(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None]
-) -> None:
-    """It can be decoded; the rows that were written without it are given up."""
+def test_a_key_without_a_value_is_quarantined(spark: SparkSession, tmp_path: Path, staged: list[int]) -> None:
     bench, clock = shop(tmp_path), Clock()
     bench.put(loaded({1: "a"}))
     bench.apply()
@@ -137,36 +134,41 @@ def test_a_key_without_a_value_is_quarantined(
     assert values(bench) == {1: "x"}
     (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
     assert (held.row, held.reason) == (1, "id is NULL")
-    assert staged[-1] == 1
+    assert staged[-1] == -1
     assert left(bench) == []
 
 
 def test_more_bytes_than_this_process_decodes(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, staged: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_csv, "MOST_BYTES", 10)
+    monkeypatch.setattr(stage_texts_, "MOST_BYTES", 10)
     bench = shop(tmp_path)
     bench.put(loaded({1: "a"}))
     bench.apply()
-    assert (values(bench), staged) == ({1: "a"}, [None])
+    assert (values(bench), staged) == ({1: "a"}, [])
 
 
-def test_nothing_of_a_masked_table_is_staged(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+def test_rows_of_a_masked_table_are_masked_before_they_are_staged(
+    spark: SparkSession, tmp_path: Path, staged: list[int], rows_staged: list[Any]
 ) -> None:
-    bench, clock = shop(tmp_path, ITEMS | {"mask": {"v": "redact"}}), Clock()
-    monkeypatch.setattr(Staging, "file", None)
-    bench.put(loaded({1: "secret"}))
+    """Also those that cannot be used, which may have a secret in any column."""
+    columns = {"id": "long not null", "v": "string", "n": "int", "w": "string"}
+    table = ITEMS | {"columns": columns, "mask": {"v": "redact"}}
+    bench = shop(tmp_path, table)
+    bench.put_text("public/items/LOAD00000001.csv", "Op,commit_ts,id,v,n,w", f"I,{STAMP},1,secret,1,plain")
     bench.apply()
-    bench.put(changed(clock, ("U", 1, "another secret")))
+    lines = [f"U,{STAMP},1,another secret,2,plainer", f"I,{STAMP},2,x,no number,secret"]
+    bench.put_text("public/items/20260301-120600000.csv", "Op,commit_ts,id,v,n,w", *lines)
     bench.apply()
-    assert list(values(bench)) == [1]
-    assert "secret" not in str(values(bench))
-    assert staged == [None, None]
+    assert bench.stored() == [{"id": 1, "v": "***", "n": 2, "w": "plainer"}]
+    assert [len(rows) for rows in rows_staged] == [1, 2], "in one attempt"
+    assert "secret" not in str(rows_staged)
+    assert "plainer" in str(rows_staged)
+    assert staged == [1, -1]
 
 
 def test_an_attempt_that_fails_leaves_nothing(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, staged: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, clock = shop(tmp_path), Clock()
     bench.put(loaded({1: "a"}))
@@ -188,7 +190,7 @@ def test_an_attempt_that_fails_leaves_nothing(
 
 
 def test_spark_may_not_be_able_to_read_what_is_staged(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, staged: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a bucket of which its role may only read the source's part."""
     bench, clock = shop(tmp_path), Clock()
@@ -203,13 +205,11 @@ def test_spark_may_not_be_able_to_read_what_is_staged(
     bench.put(changed(clock, ("U", 1, "x"), ("D", 2, "b")))
     bench.apply()
     assert values(bench) == {1: "x"}
-    assert staged == [1, 1, None]
+    assert staged == [1, 1]
     assert left(bench) == []
 
 
-def test_many_small_files_of_two_layouts(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None]
-) -> None:
+def test_many_small_files_of_two_layouts(spark: SparkSession, tmp_path: Path, staged: list[int]) -> None:
     """The second one has a column that the table does not have yet."""
     bench, clock = (
         shop(tmp_path, ITEMS | {"columns": {"id": "long not null", "v": "string", "w": "string"}}),
@@ -229,9 +229,7 @@ def test_many_small_files_of_two_layouts(
     assert staged[-1] == 30
 
 
-def test_many_tiny_files_are_staged_together(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None]
-) -> None:
+def test_many_tiny_files_are_staged_together(spark: SparkSession, tmp_path: Path, staged: list[int]) -> None:
     bench, clock = shop(tmp_path), Clock()
     bench.put(loaded({1: "a"}))
     bench.apply()
@@ -266,10 +264,10 @@ def test_columns_that_silver_has_not_are_not_staged(
 
 @pytest.mark.parametrize("by", ["process", pytest.param("Spark", marks=pytest.mark.long)])
 def test_a_key_with_empty_bytes_that_moves(
-    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch, by: str
+    spark: SparkSession, tmp_path: Path, staged: list[int], monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     if by == "Spark":
-        monkeypatch.setattr(staged_csv, "MOST_BYTES", 0)
+        monkeypatch.setattr(stage_texts_, "MOST_BYTES", 0)
     columns = {"id": "long not null", "part": "binary not null", "v": "string"}
     bench = shop(
         tmp_path, {"columns": columns, "primary_key": ["id", "part"]}, dms={"before_image_prefix": "BI_"}
@@ -281,7 +279,7 @@ def test_a_key_with_empty_bytes_that_moves(
     bench.put(cdc_file("public.items", clock.now, [moved]))
     bench.apply()
     assert bench.rows() == bench.truth()
-    assert staged == ([1, 1] if by == "process" else [None, None])
+    assert staged == ([1, 1] if by == "process" else [])
 
 
 def test_a_column_that_is_named_like_a_before_image(

@@ -2,7 +2,7 @@
 
 Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: logs
 (`test_held_logs.py`), which values of a CSV
-file are decoded (`bronze/checked/test_csv_columns.py`), the types of Parquet files
+file are decoded (`bronze/decode/`), the types of Parquet files
 (`bronze/checked/test_image_types.py`), random histories, of which a quarter run so (`soak`).
 """
 

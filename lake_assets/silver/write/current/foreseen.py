@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.held import Marks
+from lake_assets.silver.changes.hold_batch import Marks
 from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
