@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
@@ -24,6 +24,7 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES, ops_schema
+from lake_assets.iceberg.table_io import drop_with_files
 from lake_assets.words import many
 
 AT_ONCE, ROUNDS = 4, 3
@@ -64,7 +65,7 @@ def catalog_faults(catalog: Catalog, *, vectors: bool) -> Iterator[str]:
         if vectors:
             yield from _refused_vectors(table)
     finally:
-        _drop(catalog, name)
+        drop_with_files(catalog, table)
 
 
 def _lost_refs(catalog: Catalog, name: str) -> Iterator[str]:
@@ -135,15 +136,3 @@ def _head(table: Table) -> int:
     snapshot = table.current_snapshot()
     assert snapshot is not None, "it has rows"
     return snapshot.snapshot_id
-
-
-def _drop(catalog: Catalog, name: str) -> None:
-    """With its files, where the catalog can."""
-    for drop in (catalog.purge_table, catalog.drop_table):
-        try:
-            drop(name)
-        except NoSuchTableError:
-            return
-        except Exception:  # noqa: BLE001  (whatever a catalog's client raises: some only know the other call)
-            continue
-        return

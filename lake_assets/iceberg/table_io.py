@@ -4,6 +4,7 @@ Here: creating a table with the properties that the engine relies on, and readin
 a summary's properties mean to silver and gold.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,9 @@ from lake_assets.spark.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
 
 RESTAMP_OF = "lake.restamp-of"
 """Id of the snapshot whose properties a commit repeats. A sum over `lake.batch.*` must leave such commits out."""
@@ -200,3 +204,24 @@ def add_missing_columns(table: Table, schema: Schema) -> bool:
             for field in missing:
                 update.add_column(field.name, field.field_type, field.doc)
     return bool(missing)
+
+
+def drop_with_files(catalog: Catalog, table: Table) -> None:
+    """Drops the table, and then deletes its files. Does not raise."""
+    name = ".".join(table.name())
+    try:
+        catalog.drop_table(table.name())
+        _delete(table)
+    except Exception:  # whatever a catalog or a store raises: nothing depends on it
+        logger.debug("%s could not be dropped with all of its files", name, exc_info=True)
+
+
+def _delete(table: Table) -> None:
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    location, io = table.location(), table.io
+    if table.name()[-1] not in location:
+        return  # a location that the catalog may have given to others, too
+    files = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
+    scheme, netloc, path = files.parse_location(location, io.properties)
+    files.fs_by_scheme(scheme, netloc).delete_dir(path)

@@ -21,7 +21,7 @@ def to_current_contract(
     matched_by: Sequence[str],
     defaults: Mapping[str, str | int | float | bool],
 ) -> DataFrame:
-    """`changes` as `read_changes` returns them, with `_image` in the columns `wanted` and `_before` in those of
+    """`changes` as `changes_by_spark` returns them, with `_image` in the columns `wanted` and `_before` in those of
     `matched_by`.
 
     `had` are the columns of the contract version that read them, `names` their present names; a column that is not in

@@ -68,9 +68,9 @@ def decoded_changes(
     partial: bool,
     explain: bool = True,
 ) -> pa.Table | None:
-    """The changes of the files, as `typed_changes`, with bad rows marked; `partial`, `explain`: as of `read_changes`.
-    None if a file is damaged or gone, if a value cannot be converted here, or if the rows take too much memory. Raises
-    TableStopped when a file's columns do not fit the contract."""
+    """The changes of the files, as `typed_changes`, with bad rows marked; `partial`, `explain`: as of
+    `changes_by_spark`. None if a file is damaged or gone, if a value cannot be converted here, or if the rows take too
+    much memory. Raises TableStopped when a file's columns do not fit the contract."""
     decoder = _Decoder(store, name, table, dms, explain, Room(MOST_DECODED))
     try:
         groups: dict[Hashable, list[_Share]] = defaultdict(list)

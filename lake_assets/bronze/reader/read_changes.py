@@ -9,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.checked.staging import StagedTable, Staging
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, checked_as_values, matched_columns
 from lake_assets.bronze.decode.faults import NOT_SUPPLIED
@@ -33,7 +32,7 @@ from lake_assets.bronze.layouts.headerless import (
     layouts_by_row,
 )
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given, read_staged
+from lake_assets.bronze.reader.arrow_frame import arrow_frame, staged_rows
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
@@ -54,40 +53,6 @@ from lake_assets.storage.spark_paths import literal_path
 DMS = ("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad")
 
 
-def read_changes(
-    spark: SparkSession,
-    store: ObjectStore,
-    files: Sequence[LoggedFile],
-    *,
-    name: str,
-    table: TableConfig,
-    dms: DmsSettings,
-    partial: bool = False,
-    explain: bool = False,
-) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped; from a transaction file, those that its record
-    is of.
-
-    Columns: `_op` string (I, U or D; I in full loads without operations), `_commit_ts` timestamp (UTC instant; NULL
-    without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which sort before every
-    change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string (why
-    the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and for a
-    table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
-    csv_no_sup_value or kept_when_null also `_unsupplied`, an array of the names of columns whose values the source did
-    not supply. An insert without all its values is bad, and so is an update unless the caller can use it (`partial`)
-    or it lacks only columns of kept_when_null. With `explain`, `_bad` names all faults of a row, with the values (see
-    `typed_rows`). Images are structs, because a source column may have any name. This process decodes files that are
-    together small enough; else Spark reads them. Raises TableStopped when a file's columns do not fit the contract,
-    UnreadableFile for a file that is too large to be read in this process.
-    """
-    given: dict[str, Any] = {"name": name, "table": table, "dms": dms, "partial": partial, "explain": explain}
-    if sum(file.size for file in files) <= decoding.MOST_BYTES:
-        decoded = decoding.decoded_changes(store, files, **given)
-        if decoded is not None and may_be_given(decoded, None):
-            return decoded_frame(spark, decoded, table, None)
-    return changes_by_spark(spark, store, files, **given)
-
-
 def changes_by_spark(
     spark: SparkSession,
     store: ObjectStore,
@@ -100,10 +65,23 @@ def changes_by_spark(
     explain: bool,
     checked: bool = False,
 ) -> DataFrame:
-    """As `read_changes`, of files that are not decoded. `checked`: every operation, time and sequence is known to be
-    usable. Spark reads regular files of one layout together.
-    This process reads irregular files, and files that contain a change of the source's columns, record by record
-    (`strict_rows.py`)."""
+    """The rows of `files` as Spark reads them, one per DMS row, none dropped; from a transaction file, those that its
+    record is of.
+
+    Columns: `_op` string (I, U or D; I in full loads without operations), `_commit_ts` timestamp (UTC instant; NULL
+    without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which sort before every
+    change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string (why
+    the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and for a
+    table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
+    csv_no_sup_value or kept_when_null also `_unsupplied`, an array of the names of columns whose values the source did
+    not supply. An insert without all its values is bad, and so is an update unless the caller can use it (`partial`)
+    or it lacks only columns of kept_when_null. With `explain`, `_bad` names all faults of a row, with the values (see
+    `typed_rows`). Images are structs, because a source column may have any name. `checked`: every operation, time and
+    sequence is known to be usable.
+
+    Spark reads regular files of one layout together. This process reads irregular files, and files that contain a
+    change of the source's columns, record by record (`strict_rows.py`). Raises TableStopped when a file's columns do
+    not fit the contract, UnreadableFile for a file that is too large to be read in this process."""
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
     parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
@@ -129,22 +107,17 @@ def changes_by_spark(
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, table, partial)
 
 
-def decoded_frame(
-    spark: SparkSession, changes: pa.Table, table: TableConfig, staging: Staging | None
-) -> DataFrame:
-    """Decoded changes, which may be given to Spark, as `read_changes` returns them. `staging`: where many rows may be
-    left for Spark."""
+def decoded_frame(spark: SparkSession, changes: pa.Table, table: TableConfig, staging: Staging) -> DataFrame:
+    """Decoded changes as `changes_by_spark` returns them. `staging`: where many rows are left for Spark."""
     rows = arrow_frame(spark, changes.rename_columns(list(_places(changes.schema).values())), staging)
     return _as_changes(rows, changes.schema, table)
 
 
 def staged_frame(
-    spark: SparkSession, schema: pa.Schema, addresses: Sequence[str], table: TableConfig
+    spark: SparkSession, schema: pa.Schema, staged: StagedTable, table: TableConfig
 ) -> DataFrame:
-    """Decoded changes in staged files, as `read_changes` returns them. `schema`: as decoded."""
-    names = _places(schema).values()
-    placed = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
-    return _as_changes(read_staged(spark, placed, addresses), schema, table)
+    """Staged changes as `changes_by_spark` returns them. `schema`: as decoded."""
+    return _as_changes(staged_rows(spark, staged), schema, table)
 
 
 def _places(schema: pa.Schema) -> dict[str, str]:

@@ -50,7 +50,7 @@ def typed_rows(
     explain: bool = False,
     checked: bool = False,
 ) -> DataFrame:
-    """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
+    """The changes as `changes_by_spark` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`; for CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
     names every fault of a row with its value, rather than the first fault; for the few rows that are shown. No value of

@@ -11,6 +11,7 @@ from functools import partial
 from pyiceberg.table import Table
 
 from lake_assets.alarms import alarm_log
+from lake_assets.bronze.checked.staging import drop_abandoned
 from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.bronze.stream.orphans import remove_orphans
 from lake_assets.iceberg import findings
@@ -50,6 +51,7 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
             yield maintain_mart(lake.runtime, mart)
         for identifier, step in OPS.items():
             yield timed(identifier, partial(_maintain_ops, lake, step=step))
+        drop_abandoned(lake.runtime.catalog, datetime.now(UTC))
         for name, config in lake.config.sources.items():
             if config.stream is not None:
                 yield timed(files_of(name), partial(_maintain_files, lake, name))

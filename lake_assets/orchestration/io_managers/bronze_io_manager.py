@@ -3,18 +3,24 @@
 For assets that need the changes themselves rather than silver's rows. It stores nothing: DMS writes bronze.
 """
 
+import atexit
+from datetime import UTC, datetime
+
 import dagster as dg
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.day_totals import files_of_days
-from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.iceberg.table_io import column_ddl
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.changes.masking import masked
+from lake_assets.schema.contract import Contracts, ContractVersion, contract_of
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.plan.parts import parts_of
+from lake_assets.silver.table.targets import lake_targets
 from lake_assets.spark.sql import Sql, joined
 
 CHANGE_COLUMNS = Sql(
@@ -55,11 +61,20 @@ class BronzeIOManager(dg.IOManager):
                 for column in source.tables[table].columns
             )
             return spark.createDataFrame([], joined(", ", (CHANGE_COLUMNS, *columns)))
-        dms = source.settings(table)
+        dms, config = source.settings(table), source.tables[table]
         files = [counted(store, file, dms, source.tables) for file in logged]
-        config = source.tables[table]
-        changes = read_changes(spark, store, files, name=table, table=config, dms=dms)
-        changes = masked(changes, config.mask, (), self._runtime.lake.masking.salt)
+        target = next(
+            one
+            for one in lake_targets(self._runtime.lake)
+            if one.table == table and one.source == source_name
+        )
+        contract = contract_of(config, dms)
+        today = ContractVersion(1, 0, contract, "lake.yaml", contract, datetime.now(UTC))
+        staging = Staging(self._runtime.catalog, self._runtime.lake.catalog.name)
+        # Nobody says when the asset has read its rows.
+        atexit.register(staging.clear)
+        reading = Reading(spark, store, target, parts_of(files), Contracts((today,)), staging=staging)
+        changes = reading.every
         if config.mask:
             # In a row that does not fit, a masked value may be in the place of another.
             changes = changes.withColumn("_image", F.when(F.col("_bad").isNull(), F.col("_image")))

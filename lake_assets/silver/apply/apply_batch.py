@@ -11,22 +11,16 @@ is published; if it is killed after it, nothing is left to do.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from lake_assets.bronze.checked.as_listed import not_as_logged
-from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
-from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
@@ -76,18 +70,10 @@ def apply_batch(
     except Unforeseen as reason:
         logger.info("%s: the batch is applied in steps: %s", context.target.identifier, reason)
         return _attempted(replace(context, in_steps=True), before_publish)
-    except (PySparkException, Py4JError) as error:
-        if PREFIX not in str(error):
-            raise
-        # The role for a source's bucket may not be allowed to read the table's files.
-        logger.info("%s: Spark cannot read the rows that were decoded for it", context.target.identifier)
-        return _attempted(context, before_publish, stages=False)
 
 
-def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: bool = True) -> BatchResult:
-    """`stages`: whether rows may be staged for Spark."""
+def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
     with (
-        _staging(context) if stages else nullcontext() as staging,
         attempt(
             context.spark,
             context.runtime.lake.catalog.name,
@@ -97,7 +83,7 @@ def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: 
             table=context.table,
         ) as current,
     ):
-        reader = recognised(BatchReader(replace(context, staging=staging)))
+        reader = recognised(BatchReader(context))
         result = _committed(reader, current, _write(reader, current))
         _refuse_unlogged(reader)
         before_publish(reader.context, current)
@@ -119,25 +105,6 @@ def _refuse_unlogged(reader: BatchReader) -> None:
     records = context.runtime.file_log.files(context.target.source, context.target.table)
     if changed := not_as_logged(context.store, files, records):
         raise ObjectGone(f"{changed[0].key} was written again since it was logged: run again.")
-
-
-@contextmanager
-def _staging(context: BatchContext) -> Iterator[Staging | None]:
-    """Where the attempt stages rows, in the table's folder; None if Spark may not be able to read files there by
-    itself: in a bucket that is not a source's, only Iceberg has the credentials."""
-    table = context.table or load_table(context.runtime.catalog, context.target.identifier)
-    location = table.location() if table is not None else ""
-    bucket = location.removeprefix("s3://").split("/")[0]
-    sources = context.runtime.lake.sources.values()
-    known = any(f"{source.location}/".startswith(f"s3://{bucket}/") for source in sources)
-    if table is None or not (location.startswith("file:") or known):
-        yield None
-        return
-    staging = Staging(table.io, location)
-    try:
-        yield staging
-    finally:
-        staging.clear()
 
 
 def _write(reader: BatchReader, current: Attempt) -> Written:

@@ -20,6 +20,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.layouts.headerless import UnknownWidth, refuse_lost_columns
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -132,6 +133,8 @@ def in_context(
     with ExitStack() as held:
         spark = _session(runtime, planned, held)
         contracts = _contracts(runtime, planned)
+        staging = Staging(runtime.catalog, runtime.lake.catalog.name)
+        held.callback(staging.clear)
         context = BatchContext(
             runtime,
             spark,
@@ -140,6 +143,7 @@ def in_context(
             batch,
             planned.logged,
             contracts,
+            staging,
             planned.table,
             stage,
             damaged,

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.reader.arrow_frame import may_be_given
 from lake_assets.bronze.reader.places import in_places
 from lake_assets.bronze.reader.read_changes import changes_by_spark, decoded_frame, staged_frame
 from lake_assets.config import KEYED_MODES
@@ -37,7 +36,7 @@ class Frames:
     contracts: Contracts
     groups: Sequence[FileGroup]
     cut: RowCut
-    staging: Staging | None
+    staging: Staging
     decoded: Sequence[pa.Table] | None
     """By group, its changes, if this process has decoded all."""
     staged: Sequence[StagedTexts | None]
@@ -67,16 +66,14 @@ class Frames:
 
     @cached_property
     def _given(self) -> Sequence[pa.Table] | None:
-        """By group, its changes as Spark gets them; None unless this process has decoded all, and Spark can get so
-        many."""
+        """By group, its changes as Spark gets them; None unless this process has decoded all."""
         if self.decoded is None:
             return None
         target = self.target
-        given = [
+        return [
             masked_changes(changes, group.table(target.config), target.config.mask, target.salt)
             for group, changes in zip(self.groups, self.decoded, strict=True)
         ]
-        return given if all(may_be_given(changes, self.staging) for changes in given) else None
 
     def _read(
         self, group: FileGroup, decoded: pa.Table | None, staged: StagedTexts | None, *, explain: bool
@@ -87,8 +84,8 @@ class Frames:
         if decoded is not None:
             frames.append(decoded_frame(spark, decoded, table, self.staging))
         elif staged is not None:
-            of_schema = staged.addresses.items()
-            frames += [staged_frame(spark, schema, addresses, table) for schema, addresses in of_schema]
+            of_schema = staged.tables.items()
+            frames += [staged_frame(spark, schema, rows, table) for schema, rows in of_schema]
         frames = [self._today(frame, group) for frame in frames]
         others = group.files if staged is None else staged.others(group.files)
         if decoded is None and others:

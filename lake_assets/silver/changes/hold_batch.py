@@ -31,7 +31,7 @@ from lake_assets.bronze.checked.text_values import any_true
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.arrow_frame import arrow_frame, may_be_given
+from lake_assets.bronze.reader.arrow_frame import arrow_frame
 from lake_assets.config import KEYED_MODES, LOGS, Mode
 from lake_assets.silver.changes.file_groups import FileGroup
 from lake_assets.silver.changes.masking import masked_changes
@@ -53,7 +53,7 @@ class HeldRows:
     images: pa.Table
     """Silver's columns, of the types of `image_types.py`."""
     key: Sequence[str]
-    staging: Staging | None
+    staging: Staging
 
     @property
     def every(self) -> DataFrame:
@@ -126,7 +126,7 @@ def hold_batch(
     target: Target,
     addresses: Mapping[str, Part],
     decoded: Sequence[pa.Table],
-    staging: Staging | None,
+    staging: Staging,
 ) -> HeldBatch | None:
     """`addresses`: the parts by their files' addresses in Spark's spelling, in order; `decoded`: their changes. None if
     so many rows cannot be given to Spark, or a file has more or fewer rows than by its own count."""
@@ -140,8 +140,6 @@ def hold_batch(
     if target.mode is Mode.CHANGE_LOG:
         own = {name: usable[name] for name in (OPERATION, COMMIT_TS, SEQUENCE)}
         images = pa.table(own | dict(zip(images.column_names, images.columns, strict=True)))
-    if not may_be_given(images, staging):
-        return None
     keys = None if target.mode in LOGS else keys_of(usable, target)
     by_file = None if keys is None else _by_file(keys, usable[_NUMBER], addresses)
     rows = HeldRows(spark, images, target.key, staging)

@@ -26,8 +26,8 @@ _BLOCK = 64
 def masked(
     changes: DataFrame, masks: Mapping[str, Mask], matched_by: Collection[str], salt: SecretStr | None
 ) -> DataFrame:
-    """`changes` as `read_changes` returns them, with masked values in `_image` and `_before`. `matched_by`: the columns
-    of `_before`."""
+    """`changes` as `changes_by_spark` returns them, with masked values in `_image` and `_before`. `matched_by`: the
+    columns of `_before`."""
     if not masks:
         return changes
     hashed = Mask.HASH in masks.values()

@@ -76,10 +76,10 @@ class Reading:
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
         *,
-        staging: Staging | None = None,
+        staging: Staging,
     ) -> None:
         """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out.
-        `staging`: where this process may leave rows for Spark. Raises TableStopped when a file's columns do not fit the
+        `staging`: where this process leaves rows for Spark. Raises TableStopped when a file's columns do not fit the
         contract."""
         self._store = store
         self._spark, self._target = spark, target
@@ -167,6 +167,11 @@ class Reading:
         return _Rows(every, changes, good, seen, used, sides)
 
     @property
+    def every(self) -> DataFrame:
+        """Every row of the files, unusable ones included."""
+        return self._read_by_spark.every
+
+    @property
     def changes(self) -> DataFrame:
         """Every row within the cut, unusable ones included."""
         return self._read_by_spark.changes
@@ -184,7 +189,7 @@ class Reading:
 
     def _stage_texts(self, group: FileGroup) -> StagedTexts | None:
         files, target = [file for file in group.files if file.format != "parquet"], self._target
-        if self._staging is None or not self._may_be_masked or not may_be_staged(files):
+        if not self._may_be_masked or not may_be_staged(files):
             return None
         with_keys = self._is_read_whole and self._looks_at_keys(group)
         return stage_texts(self._store, target, group, files, self._staging, with_keys=with_keys)

@@ -7,14 +7,16 @@ Here: doing so for several files at the same time, and what is known of their ro
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake_assets.bronze.checked.dms_columns import CheckedFiles, CheckedRows, DmsFigures
-from lake_assets.bronze.checked.staging import StagedFile, Staging
+from lake_assets.bronze.checked.staging import StagedFile, StagedTable, Staging
 from lake_assets.bronze.decode.files import changes_in_pieces
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import KEYED_MODES
@@ -35,12 +37,12 @@ _REPEATING = ("_op", "_file")
 
 @dataclass(frozen=True, slots=True)
 class StagedTexts:
-    """The rows of text files, as Parquet with the columns of decoded changes."""
+    """The rows of text files, staged with the columns of decoded changes."""
 
     offsets: frozenset[int]
     """Offsets of the files in the log."""
-    addresses: Mapping[pa.Schema, Sequence[str]]
-    """The staged files, by their schema as decoded."""
+    tables: Mapping[pa.Schema, StagedTable]
+    """By the schema of the rows as decoded."""
     checked: Sequence[CheckedFiles] | None
     """None if a row cannot be used."""
 
@@ -70,13 +72,11 @@ def stage_texts(
     stage = _Stage(store, target, group, staging, with_keys)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
         done = list(threads.map(stage.files, _shares(files, 1 if few else AT_ONCE)))
-    addresses: dict[pa.Schema, list[str]] = {}
-    for written, _ in done:
-        for schema, address in written.items():
-            addresses.setdefault(schema, []).append(address)
-    every = [found for _, share in done for found in share]
+    for table in stage.tables.values():
+        table.publish()
+    every = [found for share in done for found in share]
     checked = None if None in every else [found for found in every if found is not None]
-    return StagedTexts(frozenset(file.offset for file in files), addresses, checked)
+    return StagedTexts(frozenset(file.offset for file in files), stage.tables, checked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,20 @@ class _Stage:
     group: FileGroup
     staging: Staging
     with_keys: bool
+    tables: dict[pa.Schema, StagedTable] = field(default_factory=dict)
+    lock: Any = field(default_factory=Lock)
 
-    def files(self, files: Sequence[LoggedFile]) -> tuple[dict[pa.Schema, str], list[CheckedFiles | None]]:
-        """The staged files by schema; what is known of each file, None if a row cannot be used."""
+    def files(self, files: Sequence[LoggedFile]) -> list[CheckedFiles | None]:
+        """What is known of each file, None if a row cannot be used."""
         outs: dict[pa.Schema, StagedFile] = {}
         with ExitStack() as opened:
-            found = [self._file(file, outs, opened) for file in files]
-        return {schema: out.address for schema, out in outs.items()}, found
+            return [self._file(file, outs, opened) for file in files]
+
+    def _table(self, rows: pa.Table) -> StagedTable:
+        with self.lock:
+            if rows.schema not in self.tables:
+                self.tables[rows.schema] = self.staging.table(_to_stage(rows.slice(0, 0)).schema)
+            return self.tables[rows.schema]
 
     def _file(
         self, file: LoggedFile, outs: dict[pa.Schema, StagedFile], opened: ExitStack
@@ -110,8 +117,8 @@ class _Stage:
         ):
             rows = masked_changes(changes, table, mask, target.salt)
             if rows.schema not in outs:
-                outs[rows.schema] = opened.enter_context(self.staging.file())
-            outs[rows.schema].add(_to_stage(rows))
+                outs[rows.schema] = opened.enter_context(self._table(rows).file())
+            outs[rows.schema].add(_with_repeating(_to_stage(rows), rows.schema))
             usable = rows.filter(pc.is_null(rows["_bad"]))
             figures.append(figures_of(rows, usable))
             if self.with_keys:
@@ -134,11 +141,16 @@ class _Stage:
 
 
 def _to_stage(changes: pa.Table) -> pa.Table:
-    """With names that every table can have, and each repeating text once."""
-    for name in _REPEATING:
-        place = changes.schema.get_field_index(name)
-        changes = changes.set_column(place, name, changes[name].dictionary_encode())
+    """With names that every table can have."""
     return changes.rename_columns([f"c{place}" for place in range(changes.num_columns)])
+
+
+def _with_repeating(rows: pa.Table, decoded: pa.Schema) -> pa.Table:
+    """With each text of a column that repeats them once."""
+    for name in _REPEATING:
+        place = decoded.get_field_index(name)
+        rows = rows.set_column(place, rows.field(place).name, rows[place].dictionary_encode())
+    return rows
 
 
 def _shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:

@@ -49,6 +49,8 @@ class BatchContext:
     logged: Sequence[LoggedFile]
     """All files of the table in the log."""
     contracts: Contracts
+    staging: Staging
+    """Where this process leaves rows for Spark."""
     table: Table | None = None
     """The table from which the batch was planned; None if it did not exist."""
     stage: Callable[[str], None] = lambda name: None
@@ -61,8 +63,6 @@ class BatchContext:
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
     in_steps: bool = False
     """Whether the changes are computed before any row is written, however many they are."""
-    staging: Staging | None = None
-    """Where rows may be staged for Spark; None if Spark could not read them there."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.records import RETURN_FAULT
 from lake_assets.bronze.decode.recount import counted
-from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.storage.object_store import open_store
 from lake_assets_tests.helpers.files.damage import damaged
 from lake_assets_tests.helpers.files.dms_files import put
+from lake_assets_tests.helpers.files.read_folder import read_changes
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 
 pytestmark = pytest.mark.spark

@@ -9,12 +9,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
 from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.read_changes import changes_by_spark, decoded_frame
 from lake_assets.config import DmsSettings, TableConfig
-from lake_assets.storage.object_store import LocalStore
+from lake_assets.storage.object_store import LocalStore, ObjectStore
 from lake_assets_tests.helpers.files.dms_files import NOON
 
 
@@ -44,6 +45,26 @@ def logged(store: LocalStore, key: str, dms: DmsSettings, offset: int = 1) -> Lo
         first_commit_ts=found.first_commit_ts,
         irregular=found.irregular,
     )
+
+
+def read_changes(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    explain: bool = False,
+) -> DataFrame:
+    """The changes of few files as a batch has them."""
+    given: dict[str, Any] = {"name": name, "table": table, "dms": dms, "partial": False, "explain": explain}
+    if sum(file.size for file in files) <= decoding.MOST_BYTES:
+        decoded = decoding.decoded_changes(store, files, **given)
+        if decoded is not None:
+            nowhere: Any = None  # they fit into a plan
+            return decoded_frame(spark, decoded, table, nowhere)
+    return changes_by_spark(spark, store, files, **given)
 
 
 class Folder:

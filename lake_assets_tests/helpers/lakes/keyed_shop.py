@@ -11,6 +11,7 @@ from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
 
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import RESTAMP_OF, summary
@@ -103,8 +104,10 @@ class KeyedShop:
         batch = plan.batch
         assert batch is not None
         contracts = runtime.contracts.of(target.identifier)
+        staging = Staging(runtime.catalog, runtime.lake.catalog.name)
+        spark = runtime.sessions.root()
         return BatchContext(
-            runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts
+            runtime, spark, target.under(contracts), position, batch, logged, contracts, staging
         )
 
     def sql(self, statement: str) -> None:

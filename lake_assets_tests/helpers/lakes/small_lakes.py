@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.config import LakeConfig
 from lake_assets.config.spark import SESSION_ZONE
@@ -19,6 +18,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.connect.connect_address import connect_address
 from lake_assets.storage.object_store import open_store
+from lake_assets_tests.helpers.files.read_folder import read_changes
 
 ITEMS = {
     "columns": {"id": "long not null", "name": "string", "price": "decimal(10, 2)", "at": "timestamptz"},

@@ -57,10 +57,8 @@ def rows_staged(monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
     clear = Staging.clear
 
     def seen(self: Staging) -> None:
-        for address in self._addresses:
-            path = Path(address.removeprefix("file:").replace("//", "/"))
-            if path.stat().st_size:
-                found.append(pq.read_table(path).to_pylist())
+        written = [file.file_path.removeprefix("file://") for table in self._tables for file in table._files]
+        found.extend(pq.read_table(path).to_pylist() for path in written)
         clear(self)
 
     monkeypatch.setattr(Staging, "clear", seen)
@@ -187,26 +185,6 @@ def test_an_attempt_that_fails_leaves_nothing(
     assert left(bench) == []
     bench.apply()
     assert values(bench) == {1: "x"}
-
-
-def test_spark_may_not_be_able_to_read_what_is_staged(
-    spark: SparkSession, tmp_path: Path, staged: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a bucket of which its role may only read the source's part."""
-    bench, clock = shop(tmp_path), Clock()
-    bench.put(loaded({1: "a", 2: "b"}))
-    bench.apply()
-    taken = staging.StagedFile.__init__
-
-    def elsewhere(self: staging.StagedFile, address: str, stream: object) -> None:
-        taken(self, f"{address}.unreadable", stream)
-
-    monkeypatch.setattr(staging.StagedFile, "__init__", elsewhere)
-    bench.put(changed(clock, ("U", 1, "x"), ("D", 2, "b")))
-    bench.apply()
-    assert values(bench) == {1: "x"}
-    assert staged == [1, 1]
-    assert left(bench) == []
 
 
 def test_many_small_files_of_two_layouts(spark: SparkSession, tmp_path: Path, staged: list[int]) -> None:
