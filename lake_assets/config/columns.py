@@ -1,7 +1,7 @@
 """A column of a table's contract, and the masks of silver's columns.
 
 Here: their declarations in lake.yaml. Not here: the table (`tables.py`), the Spark type (`spark/types.py`), masking a
-value (`silver/changes/masking.py`).
+value (`silver/changes/in_silver.py`).
 """
 
 import re

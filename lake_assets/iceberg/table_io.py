@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
@@ -207,21 +208,38 @@ def add_missing_columns(table: Table, schema: Schema) -> bool:
 
 
 def drop_with_files(catalog: Catalog, table: Table) -> None:
-    """Drops the table, and then deletes its files. Does not raise."""
-    name = ".".join(table.name())
+    """Drops a table of the lake's own and deletes its files. Does not raise: nothing depends on it."""
+    identifier = ".".join(table.name())
+    # Most of the files first: nothing would find them once the table is dropped.
+    for step in (
+        partial(_delete_below, table, f"{table.location()}/data"),
+        partial(drop, catalog, identifier),
+        partial(_delete_below, table, table.location()),
+    ):
+        try:
+            step()
+        except FileNotFoundError:
+            pass
+        except Exception:
+            logger.debug("%s could not be dropped with all of its files", identifier, exc_info=True)
+
+
+def drop(catalog: Catalog, identifier: str) -> None:
+    """Drops a table, if it is there."""
     try:
-        catalog.drop_table(table.name())
-        _delete(table)
-    except Exception:  # whatever a catalog or a store raises: nothing depends on it
-        logger.debug("%s could not be dropped with all of its files", name, exc_info=True)
+        catalog.drop_table(identifier)
+    except NoSuchTableError:
+        return
+    except Exception:  # noqa: BLE001  (some catalogs only know the other call)
+        catalog.purge_table(identifier)
 
 
-def _delete(table: Table) -> None:
+def _delete_below(table: Table, folder: str) -> None:
+    """Deletes a folder of the table with all that is in it. Of one file after the other, Arrow would leave a marker."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    location, io = table.location(), table.io
-    if table.name()[-1] not in location:
+    if table.name()[-1] not in folder:
         return  # a location that the catalog may have given to others, too
-    files = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
-    scheme, netloc, path = files.parse_location(location, io.properties)
-    files.fs_by_scheme(scheme, netloc).delete_dir(path)
+    io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
+    scheme, netloc, path = io.parse_location(folder, io.properties)
+    io.fs_by_scheme(scheme, netloc).delete_dir(path)

@@ -48,7 +48,7 @@ class Contract(Model):
 
     @property
     def has_partial_updates(self) -> bool:
-        """Whether updates may lack columns: see `_unsupplied` of `bronze/reader/read_changes.py`."""
+        """Whether updates may lack columns: see `_unsupplied` of `bronze/reader/arrow_frame.py`."""
         return self.dms.csv_no_sup_value is not None or bool(self.kept_when_null)
 
     @property

@@ -1,6 +1,7 @@
 """The column types of lake.yaml: their Spark SQL names, and the Iceberg types that tables store them as.
 
-Not here: what a value means under a type (`bronze/reader/casts.py`), or which types there are (`config/columns.py`).
+Not here: what a value means under a type (`bronze/checked/exact_values.py`), or which types there are
+(`config/columns.py`).
 """
 
 from lake_assets.spark.sql import Sql

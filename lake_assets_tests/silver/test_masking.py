@@ -7,7 +7,7 @@ Here: rows, and quarantined rows. Not here: masks that change (`test_changed_mas
 
 import hmac
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked import staging
 from lake_assets.bronze.scan import discovery
@@ -26,7 +25,7 @@ from lake_assets.config import Mask, QuarantineGrowth
 from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
 from lake_assets.silver.apply.failures import KIND
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes.masking import masked
+from lake_assets.silver.changes.in_silver import _masked_values
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.helpers.files.held_batches import read_by
@@ -190,47 +189,22 @@ def test_a_wide_table(spark: SparkSession, tmp_path: Path) -> None:
     assert bench.rows() == bench.truth()
 
 
-def test_each_mask_of_values_and_nulls(spark: SparkSession) -> None:
-    """In both images; a column without a mask keeps its value."""
-    masks = {"id": Mask.HASH, "email": Mask.HASH, "name": Mask.REDACT, "born": Mask.NULL}
-    types = "_image struct<id: string, email: string, name: string, born: date, v: string>, _before struct<id: string>"
-    rows = [
-        (("one", "mail", "Name", date(2000, 1, 2), "open"), ("old",)),
-        ((None, None, None, None, None), (None,)),
-    ]
-    found = masked(spark.createDataFrame(rows, types), masks, ("id",), SecretStr(SALT)).collect()
-    assert found == [
-        ((hashed("one"), hashed("mail"), "***", None, "open"), (hashed("old"),)),
-        ((None, None, None, None, None), (None,)),
-    ]
+@pytest.mark.parametrize("salt", [SALT, "salt of a hundred characters " * 4])
+def test_masked_values(salt: str) -> None:
+    """Of a salt that is longer than a block of HMAC, every character counts."""
+    plain = pa.chunked_array([["mail", None], ["", "mail"]], pa.string())
 
+    def masked(mask: Mask, values: pa.ChunkedArray = plain) -> list[str | None]:
+        found: list[str | None] = _masked_values(values, mask, SecretStr(salt)).to_pylist()
+        return found
 
-def test_no_mask_costs_nothing(spark: SparkSession) -> None:
-    rows = spark.range(1)
-    assert masked(rows, {}, (), SecretStr(SALT)) is rows
+    def own(text: str) -> str:
+        return hmac.new(salt.encode(), text.encode(), "sha256").hexdigest()
 
-
-def test_the_salt_is_in_no_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    def pads(byte: int) -> str:
-        return bytes(letter ^ byte for letter in SALT.encode()).hex()
-
-    value = F.struct(F.lit("plain").alias("email"), F.lit(None).cast("string").alias("name"))
-    changes = spark.range(1).select(value.alias("_image"))
-    found = masked(changes, {"email": Mask.HASH, "name": Mask.HASH}, (), SecretStr(SALT))
-    assert found.first() == ((hashed("plain"), None),)
-    found.explain("extended")
-    printed = capsys.readouterr().out
-    assert "sha2" in printed
-    for secret in (SALT, SALT.encode().hex(), pads(0x36), pads(0x5C)):
-        assert secret.lower() not in printed.lower()
-
-
-def test_a_salt_that_is_longer_than_a_block(spark: SparkSession) -> None:
-    """HMAC hashes it first: every character of it counts."""
-    long = "salt of a hundred characters " * 4
-    changes = spark.range(1).select(F.struct(F.lit("plain").alias("email")).alias("_image"))
-    found = masked(changes, {"email": Mask.HASH}, (), SecretStr(long)).first()
-    assert found == ((hmac.new(long.encode(), b"plain", "sha256").hexdigest(),),)
+    assert masked(Mask.HASH) == [own("mail"), None, own(""), own("mail")]
+    assert masked(Mask.REDACT) == ["***", None, "***", "***"]
+    assert masked(Mask.NULL) == [None] * 4
+    assert masked(Mask.NULL, pa.chunked_array([[1, None]])) == [None, None]
 
 
 # --- rows that cannot be used

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from lake_assets.bronze.checked.dms_columns import Unusable
 from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.checked.text_values import instants, values_of
 from lake_assets.local_times import LocalClock
@@ -26,16 +25,12 @@ _PER_UNIT = {"s": _SECOND, "ms": 1_000, "us": 1, "day": _DAY}
 """Microseconds."""
 _PRECISE = Context(prec=100)
 _SINGLE, _DOUBLE, _UINT64 = pa.float32(), pa.float64(), pa.decimal128(20, 0)
-_SURE = {_SINGLE: (1e-37, 2.0**24), _DOUBLE: (1e-300, 2.0**53)}
-"""From and up to which absolute value every Java writes the same text, of all but small powers of two: up to Java 18,
-it has a digit too many for some others."""
 Number = bool | int | float | Decimal
 
 
 def converted(values: pa.ChunkedArray, declared: str, clock: LocalClock) -> pa.ChunkedArray:
     """The values, of `image_type`; NULL where that would change one. A time without a zone is a local time of `clock`
-    if it is declared as a `timestamptz`. Raises Unusable for a real whose text depends on the version of Spark's Java,
-    if its text decides."""
+    if it is declared as a `timestamptz`. The text of a real has as few digits as distinguish it from others."""
     found, kind = values.type, image_type(declared)
     if kinds.is_dictionary(found):
         words = values.unify_dictionaries().combine_chunks()
@@ -178,26 +173,18 @@ def _at_once(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _text(number: Number, found: pa.DataType, kind: pa.DataType) -> str:
-    """As Spark writes it."""
+    """As Java writes it from version 19 on; older ones have a digit too many for some reals."""
     if not isinstance(number, float):
         return f"{number:f}" if isinstance(number, Decimal) else str(number).lower()
     if not math.isfinite(number):
         return str(number).replace("nan", "NaN").replace("inf", "Infinity")
-    _refuse_unsure(number, found)
-    shortest = Decimal(str(np.float32(number)) if found == _SINGLE else repr(number))
+    shortest = Decimal(np.format_float_scientific(np.float32(number)) if found == _SINGLE else repr(number))
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         plain = f"{shortest:f}"
         return plain if "." in plain else f"{plain}.0"
     sign, digits, _ = shortest.as_tuple()
     text = "".join(map(str, digits)).rstrip("0")
     return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{shortest.adjusted()}"
-
-
-def _refuse_unsure(number: float, kind: pa.DataType) -> None:
-    least, most = _SURE[kind]
-    size = abs(number)
-    if size and (not least <= size < most or (size < 1e-6 and math.frexp(size)[0] == 0.5)):
-        raise Unusable
 
 
 def _whole(number: Number, found: pa.DataType, kind: pa.DataType) -> int | None:
@@ -230,7 +217,6 @@ def _rounded(number: Number, kind: pa.DataType) -> Decimal | None:
     if not abs(number) < 10 ** (kind.precision - kind.scale):
         return None
     if isinstance(number, float):
-        _refuse_unsure(number, _DOUBLE)
         number = Decimal(repr(number))
     return Decimal(number).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _PRECISE)
 

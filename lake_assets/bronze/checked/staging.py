@@ -2,10 +2,11 @@
 
 It is an Iceberg table of the lake's own namespace, because Spark can read whatever the catalog has, wherever it runs
 and whoever owns the bucket. `clear` drops the tables. Those of a killed process are dropped by maintenance. Here:
-writing, publishing and dropping them. Not here: which rows (`silver/changes/stage_texts.py`,
+writing, publishing and dropping them. Not here: which rows (`silver/changes/stage_batch.py`,
 `bronze/reader/arrow_frame.py`).
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,13 +16,14 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE
-from lake_assets.iceberg.table_io import drop_with_files, tables_in
+from lake_assets.iceberg.table_io import drop, drop_with_files, tables_in
 from lake_assets.spark.sql import Sql, quoted
 
 ROWS_OF_A_GROUP = 1 << 17
@@ -31,7 +33,6 @@ PREFIX = "staged"
 """Prefix of the tables' names."""
 LONGEST = timedelta(days=2)
 """After so much time, no batch reads a staged table any more."""
-_BEGINNING = f"{NAMESPACE}.{PREFIX}_"
 _STAMP = "%Y%m%d%H%M%S"
 _PROPERTIES = {
     "format-version": "2",
@@ -142,17 +143,23 @@ class StagedFile:
 
 
 def drop_abandoned(catalog: Catalog, now: datetime) -> int:
-    """Drops the staged tables of killed processes; returns their number."""
-    tables = [name for name in tables_in(catalog, NAMESPACE) if name.startswith(_BEGINNING)]
-    abandoned = [name for name in tables if now - _made_at(name) > LONGEST]
+    """Drops the staged tables of killed processes; returns their number. Does not raise for one of them."""
+    tables = tables_in(catalog, NAMESPACE)
+    abandoned = [name for name in tables if (at := _made_at(name)) is not None and now - at > LONGEST]
     for name in abandoned:
-        drop_with_files(catalog, catalog.load_table(name))
+        try:
+            drop_with_files(catalog, catalog.load_table(name))
+        except NoSuchTableError:
+            pass  # another process was first
+        except FileNotFoundError:  # its metadata is gone
+            drop(catalog, name)
     return len(abandoned)
 
 
-def _made_at(name: str) -> datetime:
-    stamp = name.removeprefix(_BEGINNING).partition("_")[0]
-    return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+def _made_at(name: str) -> datetime | None:
+    """When a staged table was made, UTC; None for another table."""
+    found = re.fullmatch(rf"{re.escape(NAMESPACE)}\.{PREFIX}_(\d{{14}})_[0-9a-f]{{12}}", name)
+    return None if found is None else datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
 
 
 def _with_ids(schema: pa.Schema) -> pa.Schema:

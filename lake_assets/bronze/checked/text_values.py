@@ -1,7 +1,7 @@
 """Texts of a DMS file as values of their declared type, exactly, by Arrow and without Spark.
 
 Nearly every file spells its values so that Arrow reads a whole column at once. Arrow accepts other spellings than
-`bronze/reader/casts.py` does, and refuses some of its own, so a column with any other spelling goes text by text.
+the lake does, and refuses some of its own, so a column with any other spelling goes text by text.
 Here: both. Not here: what a single text means (`exact_values.py`), null tokens and empty fields (`bronze/decode/`).
 """
 
@@ -111,6 +111,11 @@ def _fit(texts: pa.ChunkedArray, kind: pa.Decimal128Type) -> bool:
 def _have(texts: pa.ChunkedArray, letters: str) -> bool:
     """Whether one of the texts has one of the letters. A regular expression would take twice as long."""
     return any(any_true(pc.match_substring(texts, letter)) for letter in letters)
+
+
+def all_match(texts: Any, pattern: str) -> bool:
+    """Whether every text matches; no NULL does."""
+    return not texts.null_count and all_true(pc.match_substring_regex(texts, pattern))
 
 
 def all_true(facts: pa.ChunkedArray | pa.Array) -> bool:

@@ -44,7 +44,7 @@ class Block:
         The delimiter is one byte."""
         delimiter = re.escape(dialect.delimiter.decode())
         end = re.escape(dialect.row_delimiter.decode())
-        operation = rf'(?:"[^"]*"|[^{delimiter}"]*)' if dialect.quoted else f"[^{delimiter}]*"
+        operation = rf'(?:"(?:[^"]|"")*"|[^{delimiter}"]*)' if dialect.quoted else f"[^{delimiter}]*"
         tables = "|".join(_spelled(name, dialect) for name in sorted(names))
         known = f"{operation}{delimiter}(?:{tables}){delimiter}(?:{_spelled(schema, dialect)})"
         offsets = pa.py_buffer(np.append(0, self.ends).astype(np.int64))

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL, generated
+from lake_assets.bronze.checked.dms_columns import SEQUENCE_DIGITS, SYNTHETIC_TAIL, generated
 from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.checked.text_values import all_true
@@ -23,13 +23,13 @@ from lake_assets.bronze.decode.fields import Fields
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import Column, DmsSettings, Mode, TableConfig
+from lake_assets.local_times import LocalClock
 
 IMAGE, BEFORE = "image_{place}", "before_{place}"
 """Names of the columns of the images, by the place of the column in the table, and of the before images."""
 YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 """Other readers know no commit times beyond."""
 TIME_IN_NAME = r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$"
-OWN_SEQUENCE = r"^\d{35}$"
 
 
 def matched_columns(table: TableConfig) -> list[Column]:
@@ -49,6 +49,13 @@ def marks_unsupplied(table: TableConfig, dms: DmsSettings) -> bool:
     return dms.csv_no_sup_value is not None or bool(table.kept_when_null)
 
 
+def default_text(value: str | int | float | bool | None) -> pa.Scalar:
+    """The text of a column's default, which is read like a field."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return pa.scalar(str(value))  # of any size
+    return converted(_one(pa.array([value])), "string", LocalClock())[0]
+
+
 def typed_changes(
     fields: Fields,
     kind: FileKind,
@@ -58,7 +65,7 @@ def typed_changes(
     *,
     explain: bool = True,
 ) -> pa.Table:
-    """The changes of some files, one for each row: the columns of `bronze/reader/read_changes.py`, but for structs,
+    """The changes of some files, one for each row: the columns of `bronze/reader/arrow_frame.py`, but for structs,
     whose fields are columns named `IMAGE` and `BEFORE`. `types`: the Arrow types of a Parquet file's columns, `string`
     for JSON, None for the texts of a CSV file. `explain`: as of `Faults`."""
     return _Rows(fields, kind, types, table, dms, explain=explain).changes()
@@ -117,9 +124,7 @@ class _Rows:
         found = self.fields.values.get(name)
         if found is not None:
             return found
-        default = self.table.defaults.get(name)
-        text = converted(_one(pa.array([default])), "string", self.clock)[0]
-        return _one(pa.repeat(text, len(self.fields)))
+        return _one(pa.repeat(default_text(self.table.defaults.get(name)), len(self.fields)))
 
     def typed(self, values: pa.ChunkedArray, declared: str) -> pa.ChunkedArray:
         return converted(values, declared, self.clock)
@@ -277,7 +282,8 @@ class _Rows:
         own = self.typed(self._known(name), "string")
         is_own = pc.fill_null(pc.not_equal(own, ""), False)
         # As texts, only sequences of one form sort by time.
-        unsortable = pc.and_(is_own, pc.invert(pc.match_substring_regex(own, OWN_SEQUENCE)))
+        sortable = pc.and_(pc.equal(pc.binary_length(own), SEQUENCE_DIGITS), pc.ascii_is_decimal(own))
+        unsortable = pc.and_(is_own, pc.invert(sortable))
         self.faults.add(unsortable, self.faults.misfit(name, own, "string", "35 digits"))
         return own if all_true(is_own) else pc.if_else(is_own, own, self._generated(times))
 

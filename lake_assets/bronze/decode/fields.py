@@ -4,16 +4,19 @@ Here: what a file's rows are before they have a meaning, and those of a Parquet 
 (`texts.py`), the meaning of fields (`changes.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
 from threading import Lock
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.checked.parquet_values import opened
+from lake_assets.bronze.files.content import chunks, whole
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.parquet_columns import INT96
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -21,8 +24,14 @@ from lake_assets.storage.object_store import ObjectStore
 
 BESIDE = 64
 """Bytes of a row beside its fields and its file's address."""
+SMALL = 1 << 20
+"""Bytes up to which a file is read whole: Arrow takes several times as long to read a Python stream."""
+LARGEST_FETCHED = 64 << 20
+"""The same for a file in a bucket, because each range of it would be a request."""
 ROWS_AT_ONCE = 1 << 14
 """Few, because a text that repeats may take few bytes in the file and many here."""
+PIECE = 16 << 20
+"""Bytes of the rows that are decoded together, in memory."""
 
 
 class TooLarge(Exception):
@@ -86,34 +95,78 @@ def _no_faults(rows: int) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(rows, pa.string())])
 
 
-def parquet_fields(
+def parquet_pieces(
     store: ObjectStore,
     file: LoggedFile,
     layout: Layout,
     types: Mapping[str, str],
     unchecked: frozenset[str],
     address: str,
-    room: Room,
+    room: Room | None,
+) -> Iterator[Fields]:
+    """The rows of a Parquet file, in at least one piece. `layout`: its columns, or those that are read; `types`: of its
+    columns, by the log. Parquet does not check
+    that a text is UTF-8; a row with another one is bad, unless it is in a column of `unchecked`, whose values have
+    other faults then. Raises what Arrow raises, and TooLarge if there is no `room`."""
+    first, waiting, size = 0, [], 0
+    with _opened(store, file) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit="us") as parquet:
+        schema, columns = parquet.schema_arrow, None
+        if len(layout.written) < len(schema):
+            columns = [*layout.written]
+            schema = pa.schema([schema.field(name) for name in columns])
+        for batch in parquet.iter_batches(ROWS_AT_ONCE, columns=columns):
+            taken = batch.nbytes + batch.num_rows * (len(address) + BESIDE)
+            if room is not None:
+                room.take(taken)
+            waiting.append(batch)
+            size += taken
+            if size >= PIECE and room is None:
+                rows = pa.Table.from_batches(waiting, schema)
+                yield _parquet_rows(rows, layout, types, unchecked, address, first, room)
+                first, waiting, size = first + rows.num_rows, [], 0
+    if waiting or not first:
+        rows = pa.Table.from_batches(waiting, schema)
+        yield _parquet_rows(rows, layout, types, unchecked, address, first, room)
+
+
+@contextmanager
+def _opened(store: ObjectStore, file: LoggedFile) -> Iterator[BinaryIO]:
+    """The file's content."""
+    if file.size <= (SMALL if store.has_free_ranges else LARGEST_FETCHED):
+        content = whole(store, file.path, "none", LARGEST_FETCHED)
+        yield cast(BinaryIO, pa.BufferReader(content))
+    elif store.has_free_ranges:
+        with store.open(file.path, seekable=True) as stream:
+            yield stream
+    else:
+        # Without a name, so that nobody finds it, and nothing of it is left after a kill.
+        with TemporaryFile() as copy:
+            for piece in chunks(store, file.path, "none"):
+                copy.write(piece)
+            copy.seek(0)
+            yield cast(BinaryIO, copy)
+
+
+def _parquet_rows(
+    rows: pa.Table,
+    layout: Layout,
+    types: Mapping[str, str],
+    unchecked: frozenset[str],
+    address: str,
+    first: int,
+    room: Room | None,
 ) -> Fields:
-    """The rows of a Parquet file. `types`: of its columns, by the log. Parquet does not check that a text is UTF-8; a
-    row with another one is bad, unless it is in a column of `unchecked`, whose values have other faults then. Raises
-    what Arrow raises."""
-    with opened(store, file) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit="us") as parquet:
-        pieces = []
-        for batch in parquet.iter_batches(ROWS_AT_ONCE):
-            room.take(batch.nbytes + batch.num_rows * (len(address) + BESIDE))
-            pieces.append(batch)
-        rows = pa.Table.from_batches(pieces, parquet.schema_arrow)
     bad = _no_faults(rows.num_rows)
     found: dict[str, pa.ChunkedArray] = {}
     for name, written, values in zip(layout.columns, layout.written, rows.columns, strict=True):
         if types[name] == INT96:
             values = values.cast(pa.timestamp("us", "UTC"))
         found[name], broken = _valid_texts(_plain(values))
-        room.take(max(0, found[name].nbytes - values.nbytes))
+        if room is not None:
+            room.take(max(0, found[name].nbytes - values.nbytes))
         if broken is not None and name not in unchecked:
             bad = pc.if_else(pc.and_(pc.is_null(bad), broken), f"{written} is not UTF-8", bad)
-    return replace(regular(found, rows.num_rows, address), bad=bad)
+    return replace(regular(found, rows.num_rows, address, first), bad=bad)
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -7,17 +7,20 @@ Here: finding each file's layout, and reading files of one layout together. Not 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.dms_columns import FAULTS
+from lake_assets.bronze.checked.dms_columns import FAULTS, Unusable
+from lake_assets.bronze.checked.text_values import all_match, all_true
 from lake_assets.bronze.decode.changes import checked_as_values, typed_changes, without_partial_rows
-from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_fields
+from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_pieces
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.decode.texts import TextFile
 from lake_assets.bronze.decode.value_facts import value_facts
-from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.formats import Layout, before_image
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
 from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
 from lake_assets.bronze.layouts.headerless import (
@@ -37,6 +40,7 @@ MOST_BYTES = 64 << 20
 """Bytes of all files, as stored, up to which this process decodes them."""
 MOST_DECODED = 256 << 20
 """Limit of the bytes of all rows, in memory."""
+_PLAIN_TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 AT_ONCE = 4
 """Files that are read at the same time: for small files in a bucket, requests take most of the time."""
 
@@ -68,9 +72,10 @@ def decoded_changes(
     partial: bool,
     explain: bool = True,
 ) -> pa.Table | None:
-    """The changes of the files, as `typed_changes`, with bad rows marked; `partial`, `explain`: as of
-    `changes_by_spark`. None if a file is damaged or gone, if a value cannot be converted here, or if the rows take too
-    much memory. Raises TableStopped when a file's columns do not fit the contract."""
+    """The changes of the files, as `typed_changes`, with bad rows marked. An insert without all its values is bad, and
+    so is an update unless the caller can use it (`partial`) or it lacks only columns of kept_when_null. `explain`:
+    `_bad` names all faults of a row, with the values, rather than the first one. None if a file is damaged or gone, or
+    if the rows take too much memory. Raises TableStopped when a file's columns do not fit the contract."""
     decoder = _Decoder(store, name, table, dms, explain, Room(MOST_DECODED))
     try:
         groups: dict[Hashable, list[_Share]] = defaultdict(list)
@@ -80,7 +85,7 @@ def decoded_changes(
     except TableStopped:
         raise
     except (*FAULTS, TooLarge):
-        return None  # Spark reads the files, or shows which of them is damaged or gone.
+        return None  # Decoding them in pieces shows which of them is damaged or gone.
     return changes if dms.csv_no_sup_value is None else without_partial_rows(changes, table, partial=partial)
 
 
@@ -94,15 +99,53 @@ def changes_in_pieces(
     partial: bool,
     explain: bool = True,
 ) -> Iterator[pa.Table]:
-    """The changes of a text file of any size, as `decoded_changes`, in at least one piece. Raises StoreError for a file
-    that is gone, UnreadableFile for one that is damaged, and TableStopped when its columns do not fit the contract."""
+    """The changes of a file of any size, as `decoded_changes`, in at least one piece. Raises StoreError for a file that
+    is gone, UnreadableFile or what Arrow raises for one that is damaged, and TableStopped when its columns do not fit
+    the contract."""
     decoder = _Decoder(store, name, table, dms, explain, None)
     for share in decoder.shares([file]):
-        for fields in decoder.text_file(share).pieces():
+        for fields in decoder.pieces(share):
             changes = decoder.typed(fields, share)
             if dms.csv_no_sup_value is not None:
                 changes = without_partial_rows(changes, table, partial=partial)
             yield changes
+
+
+def looked_at(
+    store: ObjectStore, file: LoggedFile, *, name: str, table: TableConfig, dms: DmsSettings
+) -> Iterator[pa.Table]:
+    """As `changes_in_pieces`, of a Parquet file, with images `of_key` only. Raises Unusable if DMS's own columns are
+    spelled otherwise than DMS does: then `bronze/reader/as_is.py` may not give the same values."""
+    decoder = _Decoder(store, name, of_key(table), dms, True, None)
+    (whole,) = _Decoder(store, name, table, dms, True, None).shares([file])
+    then = decoder._settings(whole.layout)
+    own = {then.operation_column, then.timestamp_column_name, then.change_sequence_column}
+    wanted = {*own, *table.primary_key, *(before_image(then, column) for column in table.primary_key)}
+    kept = [pair for pair in whole.layout.in_file.items() if pair[0] in wanted] or [
+        *whole.layout.in_file.items()
+    ][:1]
+    columns, written = zip(*kept, strict=True)
+    share = replace(whole, layout=replace(whole.layout, columns=columns, written=written))
+    for fields in decoder.pieces(share):
+        if any(values.type != pa.string() for each, values in fields.values.items() if each in own):
+            raise Unusable
+        times = fields.values.get(then.timestamp_column_name or "")
+        if times is not None and not all_match(pc.unique(times), _PLAIN_TIME):
+            raise Unusable
+        sequences = fields.values.get(then.change_sequence_column or "")
+        if file.kind is FileKind.CDC and sequences is not None and not _are_written(sequences):
+            raise Unusable
+        yield decoder.typed(fields, share)
+
+
+def _are_written(texts: pa.ChunkedArray) -> bool:
+    return not texts.null_count and all_true(pc.greater(pc.binary_length(texts), 0))
+
+
+def of_key(table: TableConfig) -> TableConfig:
+    """The table with the columns of its key only."""
+    columns = tuple(column for column in table.columns if column.name in table.primary_key)
+    return table.model_copy(update={"columns": columns})
 
 
 def refuse_unreadable(name: str, key: str, columns: Iterable[ParquetColumn]) -> None:
@@ -151,37 +194,34 @@ class _Decoder:
         then = self._settings(layouts[0])
         if (layout := agreed_layout(layouts, file.kind, None, then)) is not None:
             return layout
-        seen = value_facts(self.text_file(_Share(file, layouts[0])).pieces(), layouts, self.table, then)
+        seen = value_facts(self._text_file(_Share(file, layouts[0])).pieces(), layouts, self.table, then)
         return decided_layout(self.name, file, layouts, seen, self.table, then)
 
     def changes(self, shares: Sequence[_Share]) -> pa.Table:
         """The changes of shares that are read alike."""
-        first = shares[0]
-        read = self._parquet if first.file.format == "parquet" else self._texts
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
-            fields = joined(list(threads.map(read, shares)))
-        return self.typed(fields, first)
+            fields = joined(list(threads.map(lambda share: joined([*self.pieces(share)]), shares)))
+        return self.typed(fields, shares[0])
+
+    def pieces(self, share: _Share) -> Iterator[Fields]:
+        """The rows of a share, in at least one piece."""
+        if share.file.format == "parquet":
+            unchecked = checked_as_values(self._settings(share.layout))
+            address = self._address(share.file)
+            return parquet_pieces(
+                self.store, share.file, share.layout, share.types or {}, unchecked, address, self.room
+            )
+        return self._text_file(share).pieces(self.room)
 
     def typed(self, fields: Fields, share: _Share) -> pa.Table:
         then = self._settings(share.layout)
         return typed_changes(fields, share.file.kind, share.types, self.table, then, explain=self.explain)
 
-    def _texts(self, share: _Share) -> Fields:
-        return joined([*self.text_file(share).pieces(self.room)])
-
-    def text_file(self, share: _Share) -> TextFile:
+    def _text_file(self, share: _Share) -> TextFile:
         file, layout = share.file, share.layout
         then, address = self._settings(layout), self._address(file)
         return TextFile(
             self.store, file, layout, self.table, then, share.among, address, explain=self.explain
-        )
-
-    def _parquet(self, share: _Share) -> Fields:
-        file, layout = share.file, share.layout
-        unchecked = checked_as_values(self._settings(layout))
-        assert self.room is not None, "a Parquet file is decoded whole"
-        return parquet_fields(
-            self.store, file, layout, share.types or {}, unchecked, self._address(file), self.room
         )
 
     def _address(self, file: LoggedFile) -> str:

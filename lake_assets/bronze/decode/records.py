@@ -28,7 +28,7 @@ RETURN_FAULT = "ends with a carriage return; set CsvRowDelimiter to \\n"
 """The fault of a row whose last text is followed by a carriage return outside of quotes: nobody can tell whether the
 text ends so, or the lines. In front of a number it is no part of the value."""
 Row = tuple[int, tuple[Sequence[str | None], str | None]]
-"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as in Spark."""
+"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None."""
 
 
 def width_fault(width: int, found: int | None = None) -> str:
@@ -50,15 +50,20 @@ def records_of(
     dms: DmsSettings,
     among: LayoutsByRow | None = None,
     *,
+    is_start: bool,
     has_header: bool,
     explain: bool = True,
 ) -> Iterator[Row]:
-    """The rows of a file, or of some of its records. `has_header`: the first record is no row. `among`: for a CSV file
+    """The rows of a file, or of some of its records. `is_start`: these begin with the file, where a byte order mark is
+    none of a value. `has_header`: the first record is no row. `among`: for a CSV file
     with several layouts, returns the rows of this layout; for a transaction file, those that the file's record is of.
     `explain`: a fault says how many fields a row has."""
     if file.format == "json":
-        return _json(content, layout)
-    return _csv(content, file, layout, table, dms, among, has_header=has_header, explain=explain)
+        # Behind a blank line, which is no row, a byte order mark is part of the next one.
+        return _json(content if is_start else b"\n" + content, layout)
+    return _csv(
+        content, file, layout, table, dms, among, is_start=is_start, has_header=has_header, explain=explain
+    )
 
 
 def _csv(
@@ -69,16 +74,17 @@ def _csv(
     dms: DmsSettings,
     among: LayoutsByRow | None,
     *,
+    is_start: bool,
     has_header: bool,
     explain: bool,
 ) -> Iterator[Row]:
     width, leading = len(layout.columns), 0
-    records = csv_records(content, CsvDialect.of(dms))
+    records = csv_records(content, CsvDialect.of(dms), is_start=is_start)
     if file.format == TRANSACTIONS:
         records, leading = [*_own(records, file)], 2
     texts = _texts(table, dms)
     first_fault = None
-    if content.startswith(BOM) and not has_header:
+    if is_start and content.startswith(BOM) and not has_header:
         # Before a text value, a byte order mark and a letter cannot be distinguished.
         first_fault = "a byte order mark before it may belong to its first value"
         first_fault = first_fault if layout.columns[0] in texts else None
@@ -89,7 +95,7 @@ def _csv(
             yield ordinal, ((), record.fault or first_fault)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
-            # Padded or cut to the layout's width, as Spark does: the operation, for one, is read.
+            # Padded or cut to the layout's width: the operation, for one, is read.
             fields = [field or None for field in (*record.fields, *[""] * width)[:width]]
             found = len(record.fields) + leading if explain else None
             yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width + leading, found))

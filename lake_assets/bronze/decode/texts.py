@@ -20,6 +20,7 @@ from lake_assets.bronze.decode.fields import BESIDE, Fields, Room, regular
 from lake_assets.bronze.decode.records import content_of, records_of
 from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_structure import BOM
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.files.transactions import LEADING
@@ -63,20 +64,23 @@ class TextFile:
         one that is damaged, or irregular and large, and TooLarge if there is no `room`."""
         file = self._file
         has_header = file.format == "csv" and self._dms.add_column_name
-        if self._among is not None or file.irregular is not None:
+        # However broken a line of JSON is, the next one begins behind it.
+        if self._among is not None or (file.irregular is not None and file.format != "json"):
             content = content_of(self._store, file)
-            yield self._parsed(content, 0, room, has_header=has_header)
+            yield self._parsed(content, 0, room, is_start=True, has_header=has_header)
             return
         dialect = _LINES if file.format == "json" else self._dialect
-        first = 0
+        first, is_start = 0, True
         found = blocks(chunks(self._store, file.path, file.compression), dialect)
         for block in chain([next(found, _NOTHING)], found):
-            for fields in self._split(block, first, room, has_header=has_header):
+            for fields in self._split(block, first, room, is_start=is_start, has_header=has_header):
                 yield fields
                 first += len(fields)
-            has_header = False
+            has_header = is_start = False
 
-    def _split(self, block: Block, first: int, room: Room | None, *, has_header: bool) -> Iterator[Fields]:
+    def _split(
+        self, block: Block, first: int, room: Room | None, *, is_start: bool, has_header: bool
+    ) -> Iterator[Fields]:
         """The rows of a block, by Arrow as far as possible. `first`: the place of the first one in its file."""
         if self._file.format != "json":
             try:
@@ -87,14 +91,16 @@ class TextFile:
                 return
             if len(block.content) > FEW and (halves := block.halves()) is not None:
                 for half in halves:
-                    for fields in self._split(half, first, room, has_header=has_header):
+                    for fields in self._split(half, first, room, is_start=is_start, has_header=has_header):
                         yield fields
                         first += len(fields)
-                    has_header = False
+                    has_header = is_start = False
                 return
-        yield self._parsed(block.content, first, room, has_header=has_header)
+        yield self._parsed(block.content, first, room, is_start=is_start, has_header=has_header)
 
-    def _parsed(self, content: bytes, first: int, room: Room | None, *, has_header: bool) -> Fields:
+    def _parsed(
+        self, content: bytes, first: int, room: Room | None, *, is_start: bool, has_header: bool
+    ) -> Fields:
         """The records as columns of texts, parsed by Python."""
         if room is not None:
             room.take(OF_A_RECORD * len(content))
@@ -110,6 +116,7 @@ class TextFile:
             self._table,
             self._dms,
             self._among,
+            is_start=is_start,
             has_header=has_header,
             explain=self._explain,
         ):
@@ -137,6 +144,9 @@ class TextFile:
         columns = [*self._layout.columns]
         names = [f"_{place}" for place in range(len(columns) + leading)]
         content, stand_ins = _plain(block.content, dialect)
+        # A regular file begins with no byte order mark, and Arrow drops one at the beginning of what it gets.
+        has_mark = content.startswith(BOM)
+        content = b"\n" + content if has_mark else content
         delimiter = _STAND_IN if len(dialect.delimiter) > 1 else dialect.delimiter
         if not len(block.ends):
             rows = pa.table({name: _texts([]) for name in names})
@@ -148,6 +158,7 @@ class TextFile:
                     # carriage return, even inside of quotes.
                     block_size=len(content) + 1,
                     column_names=names,
+                    skip_rows=int(has_mark),
                     skip_rows_after_names=int(has_header),
                 ),
                 csv.ParseOptions(
@@ -193,7 +204,7 @@ def _plain(content: bytes, dialect: CsvDialect) -> tuple[bytes, Mapping[str, str
 
 
 def _again(texts: pa.ChunkedArray, stand_ins: Mapping[str, str]) -> pa.ChunkedArray:
-    for mark, text in stand_ins.items():
+    for mark, text in reversed([*stand_ins.items()]):
         texts = pc.replace_substring(texts, mark, text)
     return texts
 

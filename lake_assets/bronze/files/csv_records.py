@@ -96,10 +96,11 @@ def _quoted(content: bytes, start: int) -> tuple[bytes | None, int]:
     return None, len(content)
 
 
-def csv_records(content: bytes, dialect: CsvDialect) -> list[Record]:
-    """Every record in the order of the file, header included. An empty line is a record of one empty field."""
+def csv_records(content: bytes, dialect: CsvDialect, *, is_start: bool = True) -> list[Record]:
+    """Every record in the order of the file, header included. An empty line is a record of one empty field. `is_start`:
+    whether the content begins with the file, where a byte order mark is none of a value."""
     records: list[Record] = []
-    at = len(BOM) if content.startswith(BOM) else 0
+    at = len(BOM) if is_start and content.startswith(BOM) else 0
     width = 0
     while at < len(content):
         found = scan_record(content, at, dialect)

@@ -3,8 +3,8 @@
 Here: counting records and finding irregularities, in the bytes. Not here: reading the records of an irregular file
 (`csv_records.py`), the other facts of a file (`inspect.py`).
 
-Spark's reader never raises: it guesses where a stray quote ends, skips empty lines, mistakes NUL for its own markers
-and turns broken UTF-8 into U+FFFD. So Spark reads only files in which none of that can happen.
+Readers of CSV guess where a stray quote ends, skip empty lines, or end a record at a carriage return. So Arrow splits
+only files in which none of that can happen.
 """
 
 import re
@@ -19,8 +19,7 @@ BOM = b"\xef\xbb\xbf"
 RETURNS = "its lines end with a carriage return: set csv_row_delimiter to \\r\\n if the endpoint has that"
 """Only the strict reader distinguishes such an end from a text in quotes that ends with a carriage return."""
 WIDEST = 100_000
-"""The most columns of a record that Spark is configured to read; Spark does not read a file whose records might have
-more."""
+"""The most columns of a record of a regular file."""
 _WINDOW = 20_000
 _FIELD_END, _RECORD_END = b"\xff", b"\xfe"
 """Bytes that UTF-8 does not use. They replace delimiters of several bytes while a block is checked."""
@@ -137,14 +136,14 @@ class StructureScan:
         if blank:
             self._note("it has an empty line")
         if self._dialect.row_delimiter == b"\r\n":
-            # Spark reads \r\n correctly only if neither character occurs alone, nor in a value.
+            # Arrow reads \r\n correctly only if neither character occurs alone, nor in a value.
             if b"\r" in block or b"\n" in block or ended != block.count(self._end):
                 self._note("it has carriage returns or newlines that end no record")
         elif self._dialect.row_delimiter == b"\n":
             if b"\r\n" in block:
                 self._check_returns(np.frombuffer(block, dtype=np.uint8), quotes, began_inside)
         elif b"\n" in block:
-            # Spark turns every row delimiter into a newline, and then every newline ends a record.
+            # Row delimiters become newlines for Arrow, and then every newline ends a record.
             self._note("it has newlines that end no record")
 
     def _check_returns(self, array: npt.NDArray[Any], quotes: Positions, began_inside: bool) -> None:

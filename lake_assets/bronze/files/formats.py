@@ -1,7 +1,7 @@
 """The meaning of a DMS file's columns under the contract of its table.
 
 Here: the column layout of a file (with or without a header), and its checks. Not here: reading rows
-(`bronze/reader/read_changes.py`). Pure: no Spark.
+(`bronze/decode/`). Pure: no Spark.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """The facts of a file, without Spark: its rows, its columns, its first commit time, whether it is regular.
 
 Here: one pass over the bytes of a CSV or JSON-lines file, or reading a Parquet footer. Not here: typed rows
-(`formats.py` and `bronze/reader/read_changes.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`).
+(`formats.py` and `bronze/decode/`), what makes a text irregular (`csv_structure.py`, `json_lines.py`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ from lake_assets.bronze.files.csv_records import CUT_OFF, csv_records, scan_reco
 from lake_assets.bronze.files.csv_structure import BOM, StructureScan
 from lake_assets.bronze.files.formats import has_operation
 from lake_assets.bronze.files.inspection import FileInspection
-from lake_assets.bronze.files.json_lines import has_long_name, json_lines, json_members
+from lake_assets.bronze.files.json_lines import json_lines, json_members
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import INT96
 from lake_assets.bronze.files.row_digest import CsvDigest, JsonDigest, LineDigest, parquet_rows
@@ -129,8 +129,6 @@ def _inspect_json(pieces: Iterator[bytes], dms: DmsSettings) -> FileInspection:
         except ValueError as error:
             irregular = irregular or f"a line in it cannot be read: {error}"
             continue
-        if has_long_name(line):
-            irregular = irregular or "a name in it is too long for Spark"
         keys.update(dict.fromkeys(found))
         if rows == 1:
             first = found.get(dms.timestamp_column_name or "")

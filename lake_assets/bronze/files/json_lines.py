@@ -2,10 +2,6 @@
 
 Here: the lines of a file, and the keys and texts of one line. Not here: which files are JSON (`keys.py`), the meaning
 of values.
-
-Spark's JSON reader refuses text that is not JSON, but uses the last of two equal keys, turns half of a surrogate pair
-into a question mark, ignores text after an object, makes several rows of an array and refuses long names. So Spark
-reads a file only if each of its lines passes `json_members`, and none `has_long_name`.
 """
 
 import json
@@ -24,10 +20,6 @@ _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:(?P<mark>[\[\]{},:])|(?P<string>"(?:[^"\\\x00-\x1F]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+")"""
     r"""|(?P<scalar>true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?))"""
 )
-_LONGEST_NAME = 50_000
-"""The most characters of a name that Spark's reader takes."""
-_STRINGS = re.compile(rb'"((?:[^"\\]++|\\.)*+)"([ \t\r\n]*:)?', re.DOTALL)
-"""Each string of a line in turn, and what follows a name."""
 _VALUE = {"string", "scalar", "[", "{"}
 _CLOSES = {"[": "]", "{": "}"}
 _WORDS = {True: "true", False: "false"}
@@ -56,14 +48,6 @@ def all_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Those of `all_lines` that are not blank."""
     return (line for line in all_lines(pieces) if not is_blank(line))
-
-
-def has_long_name(line: bytes) -> bool:
-    """Whether Spark's reader may refuse the line, which is JSON, for the length of a name in it. No option of Spark
-    changes that."""
-    if len(line) <= _LONGEST_NAME:
-        return False
-    return any(found[2] is not None and len(found[1]) > _LONGEST_NAME for found in _STRINGS.finditer(line))
 
 
 def json_members(line: bytes) -> dict[str, Any]:

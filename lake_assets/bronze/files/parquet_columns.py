@@ -1,7 +1,7 @@
 """Parquet columns: their types in the file log, and the Spark type to read each with.
 
-The log stores a footer's types by Arrow's names. A file is read with these types and never with types that Spark
-infers: for a single column of TIME (milliseconds) or of a timestamp in nanoseconds, Spark refuses the whole file. Here:
+The log stores a footer's types by Arrow's names. Where Spark reads a file, it is given these types and infers none: for
+a single column of TIME (milliseconds) or of a timestamp in nanoseconds, Spark refuses the whole file. Here:
 that mapping, by name. Pure. Not here: what the values mean (`bronze/reader/parquet_types.py`), footers (`inspect.py`).
 
 Arrow's names state the physical unit (observed: a column of seconds is written, and named, in milliseconds); only the

@@ -1,7 +1,7 @@
 """The tables whose rows a transaction file has: one strict pass over it, without Spark.
 
 Here: counting the rows of each table, and the faults that hide a row's table. Not here: typed rows
-(`bronze/reader/transaction_rows.py`), the records of the log (`bronze/scan/shares.py`).
+(`bronze/decode/blocks.py`), the records of the log (`bronze/scan/shares.py`).
 
 A file of an endpoint with PreserveTransactions has rows of all tables, each as wide as its own table: `Op,TABLE,
 SCHEMA`, the commit timestamp where the endpoint adds one, the values. A row without a table would be missing from some
@@ -42,7 +42,7 @@ class Share:
     first_commit_ts: datetime | None = None
     """UTC; of the table's first row, None if there is no timestamp in it."""
     irregular: str | None = None
-    """Why Spark must not read the rows."""
+    """Why Arrow must not split the records."""
 
 
 def inspect_transactions(
@@ -91,7 +91,7 @@ def table_of(record: bytes, dms: DmsSettings) -> str | None:
 
 def _irregular(record: bytes, *, is_first: bool) -> str | None:
     if record.endswith(b"\r"):
-        return RETURNS  # Spark drops it, also behind a text
+        return RETURNS  # Arrow drops it, also behind a text
     if is_first and record.startswith(BOM):
         return "it begins with a byte order mark"
     return "it has NUL characters" if b"\0" in record else None
@@ -111,7 +111,7 @@ class _Damaged(Exception):
 
 def _records(content: Iterable[bytes], *, quoted: bool) -> Iterator[bytes]:
     """The records that are not empty. A newline inside quotes, that is after an odd number of them, continues the
-    record. An empty line has no operation and no table, so it is not a row, and Spark skips it as well."""
+    record. An empty line has no operation and no table, so it is not a row."""
     pieces: list[bytes] = []
     size, inside = 0, False
     for line in _lines(content):

@@ -35,7 +35,7 @@ def named_layout(
     then = table.settings_in(era, dms)
     if file.format == "json":
         # JSON keys have no order, so a sorted list of all keys gives one layout for all files. A key that the file
-        # lacks is NULL; unused keys are left out (Spark refuses two that differ by case).
+        # lacks is NULL; unused keys are left out.
         own = {column.name for column in table.columns}
         former = set(table.renamed_from.values()) & set(found)
         renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}

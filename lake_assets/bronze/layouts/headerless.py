@@ -1,7 +1,7 @@
 """The layout of a CSV file without a header, found by the file's width, time and values.
 
 Here: which of the table's layouts through time applies, and which of the columns that DMS adds the file has. Not here:
-files that name their columns (`bronze/files/formats.py`), reading values (`file_facts.py`). Pure.
+files that name their columns (`bronze/files/formats.py`), reading values (`bronze/decode/value_facts.py`). Pure.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

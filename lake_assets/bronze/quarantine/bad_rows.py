@@ -1,6 +1,6 @@
 """The errors that stop a table for bad or missing rows.
 
-Here: naming the file, the row and the fault. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), or
+Here: naming the file, the row and the fault. Not here: deciding that a row is bad (`bronze/decode/changes.py`), or
 counting a file's rows (`bronze/files/inspect.py`).
 """
 

@@ -1,7 +1,7 @@
 """Bronze in Dagster: one external asset per source table, and the events that say which files landed.
 
 Here: asset specs and runless events. Not here: listing (`bronze/scan/discovery.py`), reading
-(`bronze/reader/read_changes.py`).
+(`silver/changes/reading.py`).
 """
 
 from collections import defaultdict

@@ -32,7 +32,7 @@ class BronzeIOManager(dg.IOManager):
     """Loads the changes of the partitions that an asset's run maps to.
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
-    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types, masked as in
+    (all reasons why a row cannot be used, else NULL), and the table's columns with their declared types, masked as in
     silver. If the table has masks, these columns are NULL in a row that cannot be used. Days without a file have no
     rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
     """
@@ -73,7 +73,9 @@ class BronzeIOManager(dg.IOManager):
         staging = Staging(self._runtime.catalog, self._runtime.lake.catalog.name)
         # Nobody says when the asset has read its rows.
         atexit.register(staging.clear)
-        reading = Reading(spark, store, target, parts_of(files), Contracts((today,)), staging=staging)
+        reading = Reading(
+            spark, store, target, parts_of(files), Contracts((today,)), staging=staging, spark_reads=False
+        )
         changes = reading.every
         if config.mask:
             # In a row that does not fit, a masked value may be in the place of another.

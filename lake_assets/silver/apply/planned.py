@@ -48,7 +48,7 @@ from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.connect.connect_address import server_lost
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import FEW_ROWS
-from lake_assets.storage.object_store import ObjectStore, StoreError
+from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoreError
 from lake_assets.words import many, them
 
 ATTEMPTS = 5
@@ -159,6 +159,13 @@ def in_context(
             raise SparkLost(f"{target.identifier}: {lost} {PENDING}") from lost
         except UnknownWidth as unknown:
             explain_width(context, unknown)
+            raise
+        except UnreadableFile as error:
+            if _exclude(broken := FilesUnusable([error]), batch, damaged):
+                raise broken from error
+            raise
+        except ObjectGone:
+            refuse_gone(target, context.store, batch.files, f"the next batch of {target.identifier} needs")
             raise
         except LakeError:
             raise

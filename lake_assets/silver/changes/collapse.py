@@ -14,7 +14,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL, DmsFigures
+from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
     DELETED,
@@ -28,7 +28,12 @@ from lake_assets.silver.table.change_events import (
 from lake_assets.spark.checkpoint import Observed
 
 
-def observe_changes(changes: DataFrame, checked: DmsFigures | None = None) -> tuple[DataFrame, Observed]:
+def has_own_sequence(sequence: Column) -> Column:
+    """Whether a change has a sequence of DMS, which identifies it when it is delivered again."""
+    return (sequence != "") & ~sequence.endswith(SYNTHETIC_TAIL)
+
+
+def observe_changes(changes: DataFrame, checked: ChangeFigures | None = None) -> tuple[DataFrame, Observed]:
     """The same rows, and the observation that counts them while they are computed, without a second read. `checked`:
     the figures that are known already."""
     seen = Observed()
@@ -60,12 +65,12 @@ def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
     return used.on(changes, F.count(F.lit(1)).alias("rows")), used
 
 
-def figures(changes: Observed, used: Observed, checked: DmsFigures | None = None) -> ChangeFigures:
+def figures(changes: Observed, used: Observed, checked: ChangeFigures | None = None) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
     seen, known = changes.get, checked
     if known is None:
         micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
-        known = DmsFigures(
+        known = ChangeFigures(
             by_op={op: seen[f"op_{op}"] for op in "IUD"},
             min_sequence=seen["min_sequence"] or "",
             max_sequence=seen["max_sequence"] or "",

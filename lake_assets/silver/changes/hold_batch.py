@@ -27,14 +27,15 @@ from lake_assets.bronze.checked.dms_columns import (
     UNEQUAL,
 )
 from lake_assets.bronze.checked.staging import Staging
-from lake_assets.bronze.checked.text_values import any_true
+from lake_assets.bronze.checked.text_values import all_true, any_true
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.arrow_frame import arrow_frame
-from lake_assets.config import KEYED_MODES, LOGS, Mode
+from lake_assets.config import KEYED_MODES, LOGS, Mode, TableConfig
+from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.file_groups import FileGroup
-from lake_assets.silver.changes.masking import masked_changes
+from lake_assets.silver.changes.in_silver import in_silver
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
@@ -100,24 +101,26 @@ class HeldBatch:
     """Whether no two usable changes have the same sequence."""
 
 
-def decoded_groups(store: ObjectStore, target: Target, groups: Sequence[FileGroup]) -> list[pa.Table] | None:
-    """The changes of each group; None unless this process can decode all."""
+def decoded_groups(
+    store: ObjectStore, target: Target, groups: Sequence[FileGroup], contracts: Contracts
+) -> list[pa.Table] | None:
+    """The changes of each group, in silver's columns; None if they are too many to be held, or if a file is damaged or
+    gone."""
     if sum(file.size for group in groups for file in group.files) > decoding.MOST_BYTES:
         return None
     found: list[pa.Table] = []
     for group in groups:
-        contract = group.version.contract
         decoded = decoding.decoded_changes(
             store,
             group.files,
             name=target.table,
             table=group.table(target.config),
-            dms=contract.dms,
+            dms=group.version.contract.dms,
             partial=target.mode in KEYED_MODES,
         )
         if decoded is None:
             return None
-        found.append(decoded)
+        found.append(in_silver(decoded, group, contracts, target))
     return found
 
 
@@ -133,14 +136,13 @@ def hold_batch(
     every = _in_order(pa.concat_tables(decoded, promote_options="permissive"), addresses)
     if every is None:
         return None
-    usable = every.filter(pc.is_null(every["_bad"]))
-    usable = masked_changes(usable, target.config, target.config.mask, target.salt)
+    usable = usable_of(every)
     names = [column.name for column in target.config.columns]
     images = pa.table({name: usable[IMAGE.format(place=place)] for place, name in enumerate(names)})
     if target.mode is Mode.CHANGE_LOG:
         own = {name: usable[name] for name in (OPERATION, COMMIT_TS, SEQUENCE)}
         images = pa.table(own | dict(zip(images.column_names, images.columns, strict=True)))
-    keys = None if target.mode in LOGS else keys_of(usable, target)
+    keys = None if target.mode in LOGS else keys_of(usable, target.config, target.key)
     by_file = None if keys is None else _by_file(keys, usable[_NUMBER], addresses)
     rows = HeldRows(spark, images, target.key, staging)
     sequences = usable[SEQUENCE].filter(pc.not_equal(usable[SEQUENCE], ""))
@@ -164,20 +166,23 @@ def _in_order(every: pa.Table, addresses: Mapping[str, Part]) -> pa.Table | None
     return every.take(pa.array(np.lexsort((places, order)))).combine_chunks()
 
 
-def keys_of(usable: pa.Table, target: Target) -> pa.Table | None:
-    """The key of each usable change, also the former one of a change that moves its key, its operation and sequence.
-    None if a change does not determine its row by itself, or a key may be equal to another one."""
-    types = {column.name: column.type for column in target.config.columns}
+def keys_of(usable: pa.Table, table: TableConfig, key: Sequence[str]) -> pa.Table | None:
+    """The key of each usable change of the table, also the former one of a change that moves its key, its operation and
+    sequence; of rows of a full load the key alone. None if a change does not determine its row by itself, or a key may
+    be equal to another one."""
+    types = {column.name: column.type for column in table.columns}
     operations, is_load = usable[OPERATION], pc.equal(usable[SEQUENCE], "")
     moved = any_true(pc.and_(is_load, pc.not_equal(operations, "I")))
-    if moved or _is_partial(usable) or any(types[name] in UNEQUAL for name in target.key):
+    if moved or _is_partial(usable) or any(types[name] in UNEQUAL for name in key):
         return None
     images = {name: usable[IMAGE.format(place=place)] for place, name in enumerate(types)}
-    matched = enumerate(matched_columns(target.config))
-    before = {column.name: usable[BEFORE.format(place=place)] for place, column in matched}
-    now = [images[name] for name in target.key]
-    old = [pc.coalesce(before[name], images[name]) for name in target.key]
+    now = [images[name] for name in key]
     found = {KEY.format(place=place): values for place, values in enumerate(now)}
+    if all_true(is_load):
+        return pa.table(found)
+    matched = enumerate(matched_columns(table))
+    before = {column.name: usable[BEFORE.format(place=place)] for place, column in matched}
+    old = [pc.coalesce(before[name], images[name]) for name in key]
     found |= {OPERATION: operations, SEQUENCE: pc.if_else(is_load, FIRST_SEQUENCE, usable[SEQUENCE])}
     differs = reduce(pc.or_, map(pc.not_equal, old, now))
     moves = pc.and_(pc.equal(operations, "U"), differs)
@@ -207,10 +212,17 @@ def _by_file(rows: pa.Table, numbers: pa.ChunkedArray, addresses: Mapping[str, P
     }
 
 
+def usable_of(every: pa.Table) -> pa.Table:
+    """The rows that can be used."""
+    bad = every["_bad"]
+    return every if bad.null_count == len(bad) else every.filter(pc.is_null(bad))
+
+
 def figures_of(every: pa.Table, usable: pa.Table) -> ChangeFigures:
     """The figures of decoded changes. A row that cannot be used may have any sequence and time, which do not count."""
     operations = {one["values"]: one["counts"] for one in pc.value_counts(every[OPERATION]).to_pylist()}
-    changes = usable.filter(pc.not_equal(usable[SEQUENCE], ""))
+    changes, is_change = usable.select([SEQUENCE, COMMIT_TS]), pc.not_equal(usable[SEQUENCE], "")
+    changes = changes if all_true(is_change) else changes.filter(is_change)
     sequences, times = pc.min_max(changes[SEQUENCE]), pc.min_max(changes[COMMIT_TS])
     return ChangeFigures(
         rows=every.num_rows,

@@ -15,9 +15,8 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.errors import TableStopped, UndeterminedRow
-from lake_assets.silver.changes.collapse import committed_at, events
+from lake_assets.silver.changes.collapse import committed_at, events, has_own_sequence
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
 from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns

@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader.typed_rows import has_own_sequence
-from lake_assets.silver.changes.collapse import collapse, commit_of_sequence, events, is_key_move, move_events
+from lake_assets.silver.changes.collapse import (
+    collapse,
+    commit_of_sequence,
+    events,
+    has_own_sequence,
+    is_key_move,
+    move_events,
+)
 from lake_assets.silver.changes.key_states import (
     Counts,
     broadcast_if_few,

@@ -3,7 +3,7 @@
 Arrow has read keys, operations and sequences already, to check them. To sort those few numbers here takes a fraction of
 what Spark takes to find the last image of each key. Then Spark reads each row once and writes it, without a stop in
 between. Here: the last changes by the rule of `collapse.py`, and the rows of given places. Not here: reading the files
-(`bronze/checked/dms_columns.py`), writing (`silver/write/current/foreseen.py`).
+(`stage_batch.py`), writing (`silver/write/current/foreseen.py`).
 """
 
 import re
@@ -119,7 +119,7 @@ class LastChanges:
 
 
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
-    """The last changes of the files, by address, each as `CheckedRows.changes`. None if the rule needs the rows
+    """The last changes of the files, by address, each as `keys_of` (`hold_batch.py`). None if the rule needs the rows
     themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
     `collapse`), or if Spark writes a file's address otherwise. `has_range`: the key's first column is a whole
     number."""

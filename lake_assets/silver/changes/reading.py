@@ -6,7 +6,7 @@ here: writing the changes (`silver/write/current/upsert.py`, `silver/write/appen
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from urllib.parse import unquote
@@ -16,19 +16,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.as_listed import as_listed
-from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.dms_columns import (
     KEY,
-    OPERATION,
-    CheckedFiles,
-    DmsFigures,
     all_differ,
 )
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
-from lake_assets.bronze.reader.places import placed, plain
+from lake_assets.bronze.reader.arrow_frame import decoded_frame, staged_frame, union
+from lake_assets.bronze.reader.as_is import as_is, may_be_as_is
+from lake_assets.bronze.reader.places import in_places, plain
 from lake_assets.config import LOGS
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -38,10 +36,9 @@ from lake_assets.silver.changes.file_groups import (
     has_known_keys,
     is_current,
 )
-from lake_assets.silver.changes.frames import Frames, union
 from lake_assets.silver.changes.hold_batch import HeldBatch, HeldRows, bad_rows, decoded_groups, hold_batch
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
-from lake_assets.silver.changes.stage_texts import StagedTexts, may_be_staged, stage_texts
+from lake_assets.silver.changes.stage_batch import KnownFile, StagedGroup, look_at, stage_group
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
@@ -56,8 +53,8 @@ MOST_ROWS = 4_000_000
 MOST_LOADED = 30_000_000
 """Rows of a full load whose keys, one whole number each, fit into this process, at about 16 bytes each."""
 SMALL_LOAD = 250_000
-"""Below so many rows of a full load and the changes since, one batch has both. Decoding and staging more rows would
-take longer than Spark takes to read the files."""
+"""Below so many rows of a full load and the changes since, one batch has both. A larger load is written as it is read,
+by itself."""
 LARGE = 50_000
 """Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files
 beforehand."""
@@ -77,33 +74,35 @@ class Reading:
         cut: RowCut = ALL_ROWS,
         *,
         staging: Staging,
+        spark_reads: bool = True,
     ) -> None:
         """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out.
-        `staging`: where this process leaves rows for Spark. Raises TableStopped when a file's columns do not fit the
-        contract."""
+        `staging`: where this process leaves rows for Spark. `spark_reads`: whether Spark may read Parquet files
+        itself. Raises TableStopped when a file's columns do not fit the contract, UnreadableFile or what Arrow raises
+        for a damaged file, StoreError for one that is gone."""
         self._store = store
         self._spark, self._target = spark, target
         self._contracts, self._staging = contracts, staging
         self.parts = parts
         self.cut = cut
-        self._known: Sequence[CheckedFiles] | None = None
-        """The checked files; None unless all have been checked."""
-        self._staged: Sequence[StagedTexts | None] = ()
-        """Of each group, its text files, if this process has staged them."""
+        self._known: Mapping[int, KnownFile] | None = None
+        """By offset, what is known of the files; None unless it is known of all."""
         self._listed: frozenset[StoredObject] = frozenset()
-        """The Parquet files as they were before the look at them."""
+        """The files that Spark reads itself, as they were before the look at them."""
         self._groups = file_groups(parts, contracts, cut.reopened)
+        self._as_is: list[list[LoggedFile]] = [[] for _ in self._groups]
+        """By group, the files that Spark reads itself."""
+        self._staged: list[StagedGroup | None] = []
+        """By group, its other files, unless this process has decoded all."""
         few = MOST_ROWS if all(part.file.kind is FileKind.CDC for part in parts) else SMALL_LOAD
-        may_decode = self.rows_counted < few and self._may_be_masked
-        self._decoded = decoded_groups(store, target, self._groups) if may_decode else None
+        may_decode = self.rows_counted < few
+        self._decoded = decoded_groups(store, target, self._groups, contracts) if may_decode else None
         """By group, its changes, if this process has decoded all."""
         self._held: HeldBatch | None = None
-        if self._decoded is not None and self._may_be_held:
+        if self._decoded is None:
+            self._stage(reads=spark_reads)
+        elif self._may_be_held:
             self._held = hold_batch(spark, target, self._by_address, self._decoded, staging)
-        elif self._decoded is None:
-            self._staged = [self._stage_texts(group) for group in self._groups]
-            if self._is_read_whole:
-                self._check_files()
 
     @cached_property
     def _by_address(self) -> Mapping[str, Part]:
@@ -122,28 +121,6 @@ class Reading:
         fit = all(may_hold(group.version, self._contracts, self._target) for group in self._groups)
         return fit and self._has_whole_files
 
-    @cached_property
-    def _frames(self) -> Frames:
-        return Frames(
-            self._spark,
-            self._store,
-            self._target,
-            self._contracts,
-            self._groups,
-            self.cut,
-            self._staging,
-            self._decoded,
-            self._staged,
-            checked=self._known is not None,
-        )
-
-    @cached_property
-    def _may_be_masked(self) -> bool:
-        """Whether this process can mask the rows that it decodes: by silver's names."""
-        if not self._target.config.mask:
-            return True
-        return all(is_current(group.version, self._contracts, self._target) for group in self._groups)
-
     @property
     def held(self) -> HeldRows | None:
         """The usable rows, in the order of the parts, where Spark need not read the files."""
@@ -152,7 +129,7 @@ class Reading:
     @cached_property
     def _read_by_spark(self) -> "_Rows":
         """The rows as Spark reads them. Never planned for rows that this process holds."""
-        every = reduce(union, (rows.drop("_place") for _, rows in self._frames.of_groups()))
+        every = reduce(union, (rows for _, rows in self._grouped()))
         # Spark would make a task of every 31 files, however small, and each task writes a file. Larger files are not
         # coalesced: Spark compiles the steps before and after `coalesce` separately, and a large batch takes a third
         # longer.
@@ -178,7 +155,7 @@ class Reading:
 
     @property
     def good(self) -> DataFrame:
-        """The usable changes, as `bronze.reader` describes them."""
+        """The usable changes, as `decoded_frame` describes them."""
         return self._read_by_spark.good
 
     @property
@@ -187,46 +164,40 @@ class Reading:
         them."""
         return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
 
-    def _stage_texts(self, group: FileGroup) -> StagedTexts | None:
-        files, target = [file for file in group.files if file.format != "parquet"], self._target
-        if not self._may_be_masked or not may_be_staged(files):
-            return None
+    def _stage(self, *, reads: bool) -> None:
+        """Stages the files of each group that Spark does not read itself, and sets what is known of all files."""
+        known: dict[int, KnownFile] = {}
+        parquet = [part.file for part in self.parts if part.file.format == "parquet"]
+        self._listed = as_listed(self._store, parquet) if reads else frozenset()
+        for place, group in enumerate(self._groups):
+            as_is = self._looked_at(group) if reads and self._is_read_whole else {}
+            self._as_is[place] = [file for file in group.files if file.offset in as_is]
+            others = [file for file in group.files if file.offset not in as_is]
+            staged = self._staged_files(group, others) if others else None
+            self._staged.append(staged)
+            known |= {**as_is, **(staged.known if staged is not None else {})}
+        if self._is_read_whole and known.keys() == {part.file.offset for part in self.parts}:
+            self._known = known
+        paths = {file.path for files in self._as_is for file in files}
+        self._listed = frozenset(obj for obj in self._listed if obj.key in paths)
+
+    def _staged_files(self, group: FileGroup, files: Sequence[LoggedFile]) -> StagedGroup:
         with_keys = self._is_read_whole and self._looks_at_keys(group)
-        return stage_texts(self._store, target, group, files, self._staging, with_keys=with_keys)
+        return stage_group(
+            self._store, self._target, group, files, self._contracts, self._staging, with_keys=with_keys
+        )
+
+    def _looked_at(self, group: FileGroup) -> dict[int, KnownFile]:
+        """By offset, what is known of the group's files that Spark can read itself."""
+        target, dms = self._target, group.version.contract.dms
+        if target.config.mask or not is_current(group.version, self._contracts, target):
+            return {}
+        table = group.table(target.config)
+        files = [file for file in group.files if may_be_as_is(target.table, file, table, dms)]
+        return look_at(self._store, target, group, files, with_keys=self._looks_at_keys(group))
 
     def _looks_at_keys(self, group: FileGroup) -> bool:
         return self._wants_keys and has_known_keys(group.version, self._contracts, self._target)
-
-    def _check_files(self) -> None:
-        """Sets what is known of the rows before Spark reads them, if that is known of all files."""
-        target = self._target
-        found: list[CheckedFiles] = []
-        listed = as_listed(self._store, self._parquet)
-        for group, staged in zip(self._groups, self._staged, strict=True):
-            if staged is not None:
-                if staged.checked is None:
-                    return
-                found += staged.checked
-            files = group.files if staged is None else staged.others(group.files)
-            if any(file.format != "parquet" for file in files):
-                return
-            checked = checked_files(
-                self._store,
-                files,
-                name=target.table,
-                table=group.table(target.config),
-                dms=group.version.contract.dms,
-                with_changes=self._looks_at_keys(group),
-            )
-            if checked is None:
-                return
-            found += checked
-        if sum(len(one.numbers) for one in found) == len(self.parts):  # no file is there twice
-            self._known, self._listed = found, listed
-
-    @property
-    def _parquet(self) -> list[LoggedFile]:
-        return [part.file for part in self.parts if part.file.format == "parquet"]
 
     @property
     def _wants_keys(self) -> bool:
@@ -245,17 +216,16 @@ class Reading:
     def has_unique_keys(self) -> bool:
         """Whether no two rows have the same key; False if it is not known: only of full loads whose key is one whole
         number and whose files have been checked."""
-        known = self._known or []
-        keys = [one.rows.changes for one in known if one.rows.changes is not None]
-        is_known = self._is_load_of_numbers and 0 < len(keys) == len(known)
-        return is_known and all_differ(
-            pa.concat_tables(keys, promote_options="permissive")[KEY.format(place=0)]
-        )
+        keys = [] if self._known is None else [one.keys for one in self._known.values()]
+        tables = [each for each in keys if each is not None]
+        if not self._is_load_of_numbers or not tables or len(tables) < len(keys):
+            return False
+        return all_differ(pa.concat_tables(tables, promote_options="permissive")[KEY.format(place=0)])
 
     @property
     def is_as_checked(self) -> bool:
         """Whether no file was written again or deleted between the look at it and its reading by Spark."""
-        return self._listed == as_listed(self._store, self._parquet)
+        return self._listed == as_listed(self._store, [file for files in self._as_is for file in files])
 
     @property
     def usable(self) -> DataFrame:
@@ -268,38 +238,23 @@ class Reading:
         written rows shows. None if the files were not checked, or hold more or fewer rows than by their own count."""
         if self._held is not None:
             return self._held.figures
-        checked = self._checked
-        if checked is None or checked.rows != self.rows_counted:
-            return None
-        return ChangeFigures(
-            rows=checked.rows,
-            by_op=dict(checked.by_op),
-            min_sequence=checked.min_sequence,
-            max_sequence=checked.max_sequence,
-            max_commit_ts=checked.max_commit_ts,
-            min_commit_ts=checked.min_commit_ts,
-            used=checked.rows,
-        )
+        known = self._checked
+        return known if known is not None and known.rows == self.rows_counted else None
 
     @property
     def changes_by_file(self) -> Mapping[str, pa.Table] | None:
-        """The keys, operations and sequences of all usable rows, by the file's address, as `CheckedRows.changes`; None
+        """The keys, operations and sequences of all usable rows, by the file's address, as `keys_of`; None
         if they are not known before Spark reads the files."""
         if self._held is not None:
             return self._held.changes
-        checked = self._known
-        if checked is None or self.rows_counted > MOST_ROWS:
+        if self._known is None or self.rows_counted > MOST_ROWS:
             return None
-        known: dict[int, pa.Table] = {}
-        for one in checked:
-            changes, figures = one.rows.changes, one.rows.figures
-            # Rows of a full load have no operation of their own there.
-            if changes is None or (
-                OPERATION not in changes.column_names and figures.by_op["I"] != figures.rows
-            ):
+        found: dict[str, pa.Table] = {}
+        for part in self.parts:
+            keys = self._known[part.file.offset].keys
+            if keys is None:
                 return None
-            known |= one.by_file(changes)
-        found = {self._store.spark_uri(part.file.path): known[part.file.offset] for part in self.parts}
+            found[self._store.spark_uri(part.file.path)] = keys
         return found if len(found) == len(self.parts) else None
 
     @property
@@ -308,10 +263,43 @@ class Reading:
         return self._held is not None and self._held.sequences_differ
 
     @property
-    def _checked(self) -> DmsFigures | None:
-        """The figures of all parts, if their files have been checked."""
-        known = self._known
-        return None if known is None else sum((one.rows.figures for one in known), DmsFigures())
+    def _checked(self) -> ChangeFigures | None:
+        """The figures of all parts, if every row can be used as far as this process has seen."""
+        if self._known is None:
+            return None
+        nothing = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
+        return sum((self._known[part.file.offset].figures for part in self.parts), nothing)
+
+    def _grouped(self) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
+        """The files of each group, with their rows."""
+        store = self._store
+        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
+        for place, group in enumerate(self._groups):
+            rows = reduce(union, self._frames(place, group))
+            if group.which != "all":
+                places = {
+                    store.spark_uri(path): {place for part in parts for place in (part.only or part.without)}
+                    for path, parts in group.by_path.items()
+                }
+                rows = in_places(self._spark, rows, places, others=group.which == "without")
+            if self.cut is not ALL_ROWS:
+                rows = rows.withColumn("_side", self.cut.side(reopened=group.reopened))
+            found.append((group.files, rows))
+        return found
+
+    def _frames(self, place: int, group: FileGroup) -> Iterator[DataFrame]:
+        target = self._target
+        columns = [column.name for column in target.image_columns], target.matched_by
+        if self._decoded is not None:
+            yield decoded_frame(self._spark, self._decoded[place], *columns, self._staging)
+            return
+        if (staged := self._staged[place]) is not None:
+            for schema, rows in staged.tables.items():
+                yield staged_frame(self._spark, schema, rows, *columns)
+        if self._as_is[place]:
+            table, dms = group.table(target.config), group.version.contract.dms
+            files = self._as_is[place]
+            yield from as_is(self._spark, self._store, files, name=target.table, table=table, dms=dms)
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""
@@ -335,22 +323,25 @@ class Reading:
 
     def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
         """The rows that cannot be used, at most the first `most`: by record of the log, their places (from 0) and all
-        faults of each. Spark reads the files once more, unless this process has decoded them."""
+        faults of each."""
         if self._decoded is not None and self._has_whole_files:
             return bad_rows(self._decoded, self._by_address, most)
+        if any(self._as_is):
+            given = self._spark, self._store, self._target, self.parts, self._contracts, self.cut
+            return Reading(*given, staging=self._staging, spark_reads=False).bad_rows(most)
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
-        for number, (files, rows) in enumerate(self._frames.of_groups(explain=True)):
+        for number, (files, rows) in enumerate(self._grouped()):
             by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
-            bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
+            bad = in_cut(rows).filter(F.col("_bad").isNotNull()).select("_file", "_row", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
         bad = reduce(DataFrame.unionByName, frames)
         if most is not None:
-            bad = bad.orderBy("_file", "_place").limit(most)
+            bad = bad.orderBy("_file", "_row").limit(most)
         for row in bad.collect():
             file = by_address[row["_group"], plain(unquote(row["_file"]))]
-            found[file.offset].append((row["_place"], row["_bad"]))
+            found[file.offset].append((row["_row"], row["_bad"]))
         files_by_offset = {file.offset: file for file in by_address.values()}
         return [(files_by_offset[offset], sorted(found[offset])) for offset in sorted(found)]
 

@@ -2,8 +2,8 @@
 
 Rows with a column's plain values and rows with masked ones must never be in one table, nor rows of two salts. So each
 commit has the masks of its rows beside the position. Here: writing them as a text, which has no salt; why a table has
-other masks than lake.yaml; and what of a quarantined row is shown. Not here: masking (`silver/changes/masking.py`), the
-rebuild (`silver/apply/rebuild.py`).
+other masks than lake.yaml; and what of a quarantined row is shown. Not here: masking (`silver/changes/in_silver.py`),
+the rebuild (`silver/apply/rebuild.py`).
 """
 
 import hmac

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.places import plain
-from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.collapse import has_own_sequence
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_rows
 from lake_assets.silver.plan.lateness import is_late

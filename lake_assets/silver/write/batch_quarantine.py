@@ -1,7 +1,7 @@
 """Quarantining a batch's rows and files that cannot be used, within the limits of the table.
 
 Here: the limits, naming each quarantined row, and a batch's changes of the quarantine. Not here: the quarantine's table
-(`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/reader/typed_rows.py`).
+(`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/decode/changes.py`).
 """
 
 from collections.abc import Iterable, Sequence

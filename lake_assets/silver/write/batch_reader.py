@@ -150,6 +150,7 @@ class BatchReader:
             context.contracts,
             cut,
             staging=context.staging,
+            spark_reads=not context.in_steps,
         )
 
 

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.image_types import has_same_values, image_type
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
-from lake_assets.bronze.reader.parquet_types import from_parquet, read_schema
+from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.local_times import LocalClock
+from lake_assets_tests.helpers.oracles.spark_casts import from_parquet
 
 DECLARED = (
     *("boolean", "int", "long", "float", "double", "string", "date", "timestamp", "timestamptz"),

@@ -208,7 +208,8 @@ def parquet(folder: Folder, key: str, **columns: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "expected"), [(0, "0"), (0.0, "0.0"), (1e10, "1.0E10"), (True, "true"), ("x", "x")]
+    ("default", "expected"),
+    [(0, "0"), (0.0, "0.0"), (1e10, "1.0E10"), (True, "true"), ("x", "x"), (2**70, str(2**70))],
 )
 def test_the_default_of_a_column_that_a_file_lacks(tmp_path: Path, default: Any, expected: str) -> None:
     folder = Folder(tmp_path, {"id": "long not null", "v": "string"}, ["id"], **SETTINGS)

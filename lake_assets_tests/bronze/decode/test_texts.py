@@ -172,6 +172,47 @@ def test_python_parses_little_beside_a_bad_row(
     assert max(map(len, parsed)) <= 100
 
 
+@pytest.mark.parametrize("header", [False, True])
+def test_a_byte_order_mark_that_begins_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: bool
+) -> None:
+    """Only at the beginning of a file is it none of a value."""
+    monkeypatch.setattr(blocks, "BLOCK", 60)
+    monkeypatch.setattr(texts, "FEW", 0)
+    layout, names = ("note", "id", "n", "price", "Op"), "note,id,n,price,Op\n"
+    lines = [f"\ufeff{n},{n},2,3,I\n" if n else "first,0,2,3,I\n" for n in range(40)]
+    lines[7], lines[20] = "of another width,1\n", "\ufeffof another width,1\n"
+    rows = found(
+        tmp_path, ((names if header else "") + "".join(lines)).encode(), layout, add_column_name=header
+    )
+    bad = [place for place, row in enumerate(rows) if len(row) == 1]
+    assert bad == [7, 20]
+    good = [n for n in range(40) if n not in bad]
+    assert [rows[n][0] for n in good] == [f"\ufeff{n}" if n else "first" for n in good]
+
+
+def test_a_byte_order_mark_among_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 1)
+    folder = Folder(tmp_path, {"id": "long not null"}, ["id"])
+    lines = ["\ufeff" + '{"Op": "I", "id": 1}', "", '{"Op": "I", "id": 2}', "\ufeff" + '{"Op": "I", "id": 3}']
+    file = folder.put("public/items/20260301-120000000.json", "\n".join(lines).encode())
+    assert file is not None
+    read = [piece for piece in pieces(folder, file, ("Op", "id")) if len(piece)]
+    assert [each for piece in read for each in piece.values["id"].to_pylist()] == ["1", "2", None]
+    assert [each for piece in read for each in piece.bad.to_pylist()] == [
+        None,
+        None,
+        "it is not a JSON object",
+    ]
+
+
+def test_delimiters_that_stand_for_others(tmp_path: Path) -> None:
+    content = 'I§1§"a§b\x1fc"§2§3\x1f'.encode()
+    assert found(tmp_path, content, csv_delimiter="§", csv_row_delimiter="\x1f") == [
+        ("I", "1", "a§b\x1fc", "2", "3")
+    ]
+
+
 def test_a_record_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 100)
     long = "a line\n" * 1_000
@@ -190,14 +231,16 @@ def test_records_of_one_table_among_transactions(tmp_path: Path, parsed: list[by
         'I,"a ""b"".cc",public,4,x',
         "I,public,public,5,6,7,8",
         'D,"a ""b"".*",public,6,',
+        '"a ""b""","a ""b"".*",public,7,x',
     ]
     file = folder.put("public/items/20260301-120000000.csv", "".join(f"{each}\n" for each in lines).encode())
     assert file is not None
     file = replace(file, format=TRANSACTIONS, schema="public", table='a "b".*', irregular=None)
     (piece,) = pieces(folder, file, ("Op", "id", "v"))
     rows = zip(*(values.to_pylist() for values in piece.values.values()), strict=True)
-    assert list(rows) == [("I", "1", "x"), ("U", "2", "two\nlines"), ("D", "6", "")]
-    assert piece.row.to_pylist() == [0, 1, 2]
+    own = [("I", "1", "x"), ("U", "2", "two\nlines"), ("D", "6", ""), ('a "b"', "7", "x")]
+    assert list(rows) == own
+    assert piece.row.to_pylist() == [0, 1, 2, 3]
     assert parsed == []
 
 

@@ -1,4 +1,4 @@
-"""A value as its declared type, exactly or not at all."""
+"""The oracle of conversions: a value as its declared type, exactly or not at all."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.reader.casts import exactly, instant
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.lakes.small_lakes import own_session
+from lake_assets_tests.helpers.oracles.spark_casts import exactly, instant
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
 """Local times that the clocks skip or show twice, in every kind of file and column.
 
-Here: what Spark makes of a local time, and of rows with one. Not here: the table of a zone's spans
+Here: what becomes of a local time, and of rows with one. Not here: the table of a zone's spans
 (`test_local_times.py`), what becomes of such rows in silver (`silver/test_local_times_in_silver.py`).
 """
 
@@ -12,14 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
-from lake_assets.bronze.reader import wide_rows
-from lake_assets.bronze.reader.casts import exactly
+from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.files.items import Items
 from lake_assets_tests.helpers.files.read_folder import Folder
-from lake_assets_tests.helpers.lakes.small_lakes import own_session
 from lake_assets_tests.helpers.oracles import clocks
 
 pytestmark = pytest.mark.spark
@@ -54,67 +51,39 @@ def read_as(zone: str, takes: str, wall: datetime) -> int | None:
     return (found[-1 if takes == "later" else 0] - EPOCH) // timedelta(microseconds=1)
 
 
-@pytest.mark.parametrize("session_zone", ["UTC", "America/New_York"])
-def test_spark_reads_a_local_time_as_zoneinfo_does(spark: SparkSession, session_zone: str) -> None:
+@pytest.mark.parametrize("zone", clocks.ZONES)
+def test_a_local_time_is_read_as_zoneinfo_does(zone: str) -> None:
     """From a text, and from a type without a zone."""
-    session = own_session(spark)
-    session.conf.set("spark.sql.session.timeZone", session_zone)
     takes: tuple[Literal["single", "earlier", "later"], ...] = ("single", "earlier", "later")
-    zones = clocks.ZONES if session_zone == "UTC" else ("Europe/Berlin",)
-    for zone in zones:
-        times = walls(zone)
-        # Without a shuffle between them, Spark Connect's optimizer computes each row before it folds the constants.
-        rows = session.createDataFrame([(wall.isoformat(" "),) for wall in times], "t string").repartition(1)
-        local = F.col("t").try_cast("timestamp_ntz")
-        ntz = rows.select(local).schema.fields[0].dataType
-        read = [
-            F.unix_micros(exactly(F.col("t"), StringType(), "timestamptz", LocalClock(zone, t)))
-            for t in takes
-        ]
-        read += [F.unix_micros(exactly(local, ntz, "timestamptz", LocalClock(zone, "single")))]
-        for wall, row in zip(times, rows.select(*read).collect(), strict=True):
-            expected = [read_as(zone, each, wall) for each in (*takes, "single")]
-            assert [*row] == expected, (zone, wall)
+    times = walls(zone)
+    given = (pa.array([wall.isoformat(" ") for wall in times]), pa.array(times, pa.timestamp("us")))
+    for values in given:
+        for each in takes:
+            found = converted(pa.chunked_array([values]), "timestamptz", LocalClock(zone, each))
+            micros = found.cast(pa.int64()).to_pylist()
+            assert micros == [read_as(zone, each, wall) for wall in times]
 
 
-def test_beyond_sparks_last_instant_there_is_none(spark: SparkSession) -> None:
-    texts = ["294247-01-10 04:00:54.775807", "-290308-12-21 19:59:05.224192"]
-    rows = spark.createDataFrame([(text,) for text in texts], "t string")
+def test_beyond_the_last_instant_there_is_none() -> None:
+    texts = pa.chunked_array([["294247-01-10 04:00:54.775807", "-290308-12-21 19:59:05.224192"]])
     for zone, known in (("Europe/Berlin", [True, False]), ("America/Sao_Paulo", [False, True])):
-        read = exactly(F.col("t"), StringType(), "timestamptz", LocalClock(zone)).isNotNull()
-        assert [row[0] for row in rows.select(read).collect()] == known
+        read = converted(texts, "timestamptz", LocalClock(zone))
+        assert read.is_valid().to_pylist() == known
 
 
-@pytest.mark.parametrize(
-    ("setting", "wide"),
-    [
-        (None, False),
-        (None, True),
-        ("later", True),
-        *(pytest.param("earlier", wide, marks=pytest.mark.long) for wide in (False, True)),
-        pytest.param("later", False, marks=pytest.mark.long),
-    ],
-)
-def test_every_kind_of_file_says_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None, wide: bool
-) -> None:
-    """`wide`: read as if its few columns were many."""
-    others = {f"other_{n}": "timestamptz" for n in range(3 if wide else 0)}
-    if wide:
-        monkeypatch.setattr(wide_rows, "WIDE", 0)
-    files = Items(tmp_path, others | {"at": "timestamptz"}, {"timestamp_zone": "Europe/Berlin"})
+@pytest.mark.parametrize("setting", [None, "later", pytest.param("earlier", marks=pytest.mark.long)])
+def test_every_kind_of_file_says_the_same(spark: SparkSession, tmp_path: Path, setting: str | None) -> None:
+    files = Items(tmp_path, {"at": "timestamptz"}, {"timestamp_zone": "Europe/Berlin"})
     if setting is not None:
         files.settings = {"ambiguous_times": setting}
     texts = [SKIPPED, TWICE, ONCE]
-    nulls = {name: pa.nulls(3, pa.string()) for name in others}
-    before = "NULL," * len(others)
-    files.csv(*(before + text for text in texts))
-    files.csv(*(before + text for text in texts), before + '5" pipe')  # irregular, so read in this process
+    files.csv(*texts)
+    files.csv(*texts, '5" pipe')  # irregular
     files.json(*({"at": text} for text in texts))
-    files.parquet(nulls | {"at": pa.array(texts)})
+    files.parquet({"at": pa.array(texts)})
     local = [datetime.fromisoformat(text) for text in texts]
-    files.parquet(nulls | {"at": pa.array(local, pa.timestamp("us"))}, version="2.6")
-    files.parquet(nulls | {"at": pa.array(local, pa.timestamp("ns"))}, version="2.6")
+    files.parquet({"at": pa.array(local, pa.timestamp("us"))}, version="2.6")
+    files.parquet({"at": pa.array(local, pa.timestamp("ns"))}, version="2.6")
     expected = [SKIP.format(name="at"), BY_SETTING[setting], (AN_INSTANT,)]
     stray = "a quote in it neither opens nor closes a field"
     found = [row if isinstance(row, str) else row[-1:] for row in files.rows()]

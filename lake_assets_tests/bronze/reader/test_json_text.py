@@ -10,10 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader import wide_rows
-from lake_assets.bronze.reader.json_text import is_json
+from lake_assets.bronze.files.json_lines import is_json
 from lake_assets_tests.helpers.files.items import Items
 from lake_assets_tests.helpers.oracles import json_grammar
 
@@ -36,33 +34,24 @@ BROKEN = {
 }
 
 
-def test_the_border(spark: SparkSession) -> None:
+def test_the_border() -> None:
     texts = [*json_grammar.VALID, *json_grammar.INVALID, *json_grammar.near_json(45, 20_000)]
     assert all(map(json_grammar.is_json, json_grammar.VALID))
     assert not any(map(json_grammar.is_json, json_grammar.INVALID))
-    rows = spark.createDataFrame(pa.table({"at": pa.array(range(len(texts))), "text": pa.array(texts)}))
-    found = {row[0]: row[1] for row in rows.select("at", is_json(F.col("text"))).collect()}
     expected = [json_grammar.is_json(text) for text in texts]
     assert 2000 < sum(expected) < 18_000
-    assert [text for at, text in enumerate(texts) if found[at] is not expected[at]] == []
+    assert [text for text, valid in zip(texts, expected, strict=True) if is_json(text) is not valid] == []
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_every_kind_of_file_says_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
-) -> None:
-    """`wide`: read as if its few columns were many."""
-    others = {f"other_{n}": "json" for n in range(3 if wide else 0)}
-    if wide:
-        monkeypatch.setattr(wide_rows, "WIDE", 0)
-    files = Items(tmp_path, others | {"doc": "json"})
+def test_every_kind_of_file_says_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    files = Items(tmp_path, {"doc": "json"})
     # A CSV field cannot have a NUL, nor a text of this process: such a file is not regular, and is another test's.
     texts = [text for text in (*json_grammar.VALID, *json_grammar.INVALID) if text and "\x00" not in text]
     quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
-    files.csv(*("NULL," * len(others) + text for text in quoted))
-    files.csv(*("NULL," * len(others) + text for text in quoted), "NULL," * len(others) + '5" pipe')
+    files.csv(*quoted)
+    files.csv(*quoted, '5" pipe')
     files.json(*({"doc": text} for text in texts))
-    files.parquet({name: pa.nulls(len(texts), pa.string()) for name in others} | {"doc": pa.array(texts)})
+    files.parquet({"doc": pa.array(texts)})
     expected = [text if json_grammar.is_json(text) else "doc is not a valid json" for text in texts]
     found = [row if isinstance(row, str) else row[-1] for row in files.rows()]
     assert [row for row in found if not row.startswith("a quote in it neither")] == expected * 4

@@ -11,7 +11,7 @@ import pytest
 from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
-from lake_assets.bronze.reader.parquet_types import read_schema, read_type
+from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import LocalStore
 
@@ -52,7 +52,7 @@ TYPES: list[tuple[str, str | None]] = [
 def test_read_type(arrow: str, spark: str | None) -> None:
     assert (spark_name(arrow) is None) == (spark is None)
     if spark is not None:
-        assert read_type(arrow).simpleString() == spark
+        assert read_schema([ParquetColumn("v", arrow)])["v"].dataType.simpleString() == spark
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
-"""The quick ways of `casts.py` for what is usual give what the full ones give, for texts near the border of both."""
+"""The oracle's quick ways for what is usual give what its full ones give, for texts near the border of both."""
 
 import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.reader.casts import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.files.spellings import texts
 from lake_assets_tests.helpers.lakes.small_lakes import own_session
+from lake_assets_tests.helpers.oracles.spark_casts import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
 
 
 def in_full(text: Column, declared: str) -> Column:

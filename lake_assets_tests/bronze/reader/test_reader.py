@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.reader.places import placed
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.files.dms_files import put
 from lake_assets_tests.helpers.files.read_folder import Folder
@@ -207,7 +206,7 @@ def test_without_timestamps_the_files_name_gives_the_sequence(files: Files) -> N
     assert [row["_image"]["name"] for row in rows] == ["a", "c"]
 
 
-def test_this_process_and_spark_say_the_same_of_many_files(
+def test_many_files_at_once_and_in_pieces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bad rows keep their reasons and places."""
@@ -219,8 +218,8 @@ def test_this_process_and_spark_say_the_same_of_many_files(
 
     def read(most: int) -> list[dict[str, Any]]:
         monkeypatch.setattr(decoding, "MOST_BYTES", most)
-        placed_rows = placed(folder.changes(spark)).drop("_row").collect()
-        return sorted((row.asDict(recursive=True) for row in placed_rows), key=str)
+        rows = folder.changes(spark).collect()
+        return sorted((row.asDict(recursive=True) for row in rows), key=str)
 
     here, there = read(decoding.MOST_BYTES), read(-1)
     assert here == there

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.decode import blocks
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.reader import wide_rows
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Row,
@@ -167,15 +167,15 @@ def test_what_was_written_is_read(spark: SparkSession, share: int, size: int) ->
             folder = Folder(Path(name), COLUMNS, ["id"], **dms)
             write(folder, dms, kind, rows)
             with pytest.MonkeyPatch.context() as patched:
-                # In turn by this process and by Spark, and by Spark also as if the columns were many.
+                # In turn at once, and in pieces: large ones and one for each record.
                 turn = sum(seen[kind] for kind in EXAMPLES) // size % 4
-                patched.setattr(wide_rows, "WIDE", 0 if turn % 2 else 100)
+                patched.setattr(blocks, "BLOCK", 1 if turn % 2 else blocks.BLOCK)
                 patched.setattr(decoding, "MOST_BYTES", decoding.MOST_BYTES if turn > 1 else -1)
                 read = folder.changes(spark).collect()
         seen[kind] += len(rows)
         if kind.startswith("csv"):
-            seen["to Spark's reader"] += sum(file.irregular is None for file in folder.files)
-            seen["to the strict one"] += sum(file.irregular is not None for file in folder.files)
+            seen["regular"] += sum(file.irregular is None for file in folder.files)
+            seen["irregular"] += sum(file.irregular is not None for file in folder.files)
         assert sum(file.rows or 0 for file in folder.files) == len(read) == len(rows)
         found = {}
         for row in read:
@@ -212,4 +212,4 @@ def test_what_was_written_is_read(spark: SparkSession, share: int, size: int) ->
     print(f"written and read: {dict(seen)}")
     assert sum(seen[kind] for kind in EXAMPLES) >= CASES // share
     if share == 1:
-        assert min(seen["to Spark's reader"], seen["to the strict one"]) > 0
+        assert min(seen["regular"], seen["irregular"]) > 0

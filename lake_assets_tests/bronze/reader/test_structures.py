@@ -1,11 +1,10 @@
 """CSV files of odd structure: every reader finds the same rows in them, or the same ones bad.
 
 Here: quotes, delimiters, line ends, NUL, byte order marks, empty fields and lines, and how a file ends, by chance
-(`helpers/files/structures.py`), read by Spark, record by record, by Arrow (whole and in pieces), as wide rows, and in
-files of transactions. Not here: spellings of values (`bronze/checked/test_text_values.py`, `test_casts.py`).
+(`helpers/files/structures.py`), read record by record, by Arrow (whole and in pieces), and in files of transactions.
+Not here: spellings of values (`bronze/checked/test_text_values.py`).
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +23,6 @@ from lake_assets.bronze.files.content import UnreadableFile
 from lake_assets.bronze.files.keys import TRANSACTIONS, TransactionFile
 from lake_assets.bronze.files.transactions import inspect_transactions
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader import wide_rows
-from lake_assets.bronze.reader.read_changes import changes_by_spark
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.read_folder import Folder
 from lake_assets_tests.helpers.files.structures import DIALECTS, structure
@@ -42,34 +39,17 @@ Found = Mapping[str, Sequence[Row]]
 class Readers(Folder):
     """Files of one dialect, and what each reader finds in them."""
 
-    def __init__(self, spark: SparkSession, folder: Path, dms: dict[str, Any], last: str) -> None:
+    def __init__(self, folder: Path, dms: dict[str, Any], last: str) -> None:
         columns = {"id": "long not null", "v": "string", "w": last}
         super().__init__(folder / "bronze", columns, ["id"], **dms)
-        self.spark = spark
         self.read: dict[str, Any] = {"name": NAME, "table": self.table, "dms": self.dms}
 
-    def by_spark(self, files: Sequence[LoggedFile]) -> Found:
-        if not files:
-            return {}
-        rows = changes_by_spark(self.spark, self.store, files, partial=False, explain=False, **self.read)
-        found: dict[str, list[Row]] = defaultdict(list)
-        for row in rows.orderBy("_file", "_row").collect():
-            found[row["_file"].rpartition("/")[2]].append(
-                ("bad", row["_bad"].replace("not 6 fields", "not 4 fields"))
-                if row["_bad"] is not None
-                else tuple(row["_image"])
-            )
-        return found
-
     def record_by_record(self) -> Found:
-        return self.by_spark([replace(file, irregular="to be read strictly") for file in self.files])
+        return self.decoded([replace(file, irregular="to be read strictly") for file in self.files])
 
-    def regular(self) -> Found:
-        return self.by_spark([file for file in self.files if file.irregular is None])
-
-    def decoded(self) -> Found:
+    def decoded(self, files: Sequence[LoggedFile] | None = None) -> Found:
         found = {}
-        for file in self.files:
+        for file in self.files if files is None else files:
             rows = decoded_changes(self.store, [file], **self.read, partial=False, explain=False)
             assert rows is not None
             found[file.key.rpartition("/")[2]] = rows_of(rows)
@@ -104,11 +84,11 @@ def told(cases: Iterable[tuple[int, str]]) -> list[Any]:
 
 @pytest.mark.parametrize(("dialect", "last", "files"), told(CASES))
 def test_all_readers_find_the_same_rows(
-    spark: SparkSession, tmp_path: Path, dialect: int, last: str, files: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, dialect: int, last: str, files: int
 ) -> None:
     dms, random = DIALECTS[dialect], Random(f"{dialect} {last}")
     header = random.random() < 0.5
-    readers = Readers(spark, tmp_path, dms | {"add_column_name": header}, last)
+    readers = Readers(tmp_path, dms | {"add_column_name": header}, last)
     for number in range(files):
         names = dms.get("csv_delimiter", ",").join(("id", "v", "w")) + dms.get("csv_row_delimiter", "\n")
         made = structure(random, dms, numbers=last == "int")
@@ -116,15 +96,14 @@ def test_all_readers_find_the_same_rows(
         content = start.encode() + made.content(dms).removeprefix(made.start.encode())
         readers.put(f"public/items/LOAD{number:08X}.csv", content)
     strict = readers.record_by_record()
-    seen = {"regular": readers.regular(), "decoded": readers.decoded()}
-    seen |= {f"pieces of {size}": readers.in_pieces(size, few) for size, few in ((1, 0), (40, 20), (99, 0))}
-    monkeypatch.setattr(wide_rows, "WIDE", 1)
-    seen |= {"wide": readers.regular(), "wide, strict": readers.record_by_record()}
+    seen = {"whole": readers.decoded()} | {
+        f"pieces of {size}": readers.in_pieces(size, few) for size, few in ((1, 0), (40, 20), (99, 0))
+    }
     for name, found in seen.items():
         different = {file: (rows, strict[file]) for file, rows in found.items() if strict[file] != rows}
         assert {content_of(readers, file): rows for file, rows in different.items()} == {}, name
-    # Each reader reads a tenth of the files or more; with a row delimiter of \r\n, many values make one irregular.
-    assert files // 10 < len(seen["regular"]) < files * 0.95
+    # With a row delimiter of \r\n, many values make a file irregular.
+    assert files // 10 < sum(file.irregular is None for file in readers.files) < files * 0.95
 
 
 def content_of(readers: Readers, file: str) -> bytes:
@@ -141,9 +120,9 @@ def test_files_of_transactions(
     """As a table's own file, except for an empty line, which is no row. A file with a fault may be unreadable as a
     whole, because its rows belong to several tables."""
     dms, random = DIALECTS[dialect], Random(f"{dialect} {last} transactions")
-    own = Readers(spark, tmp_path / "own", dms, last)
+    own = Readers(tmp_path / "own", dms, last)
     settings = {**dms, "preserve_transactions": True, "cdc_path": "cdc"}
-    all_of_them = Readers(spark, tmp_path / "all", settings, last)
+    all_of_them = Readers(tmp_path / "all", settings, last)
     for number in range(files):
         made, name = structure(random, dms, numbers=last == "int"), f"{number:09}.csv"
         file = own.put(f"public/items/20260301-{name}", made.content(dms, "I"))
@@ -161,7 +140,7 @@ def test_files_of_transactions(
         if (share := shares.get(NAME)) is not None:
             whole = replace(file, key=key, format=TRANSACTIONS, rows=share.rows, irregular=share.irregular)
             all_of_them.files.append(whole)
-    strict, found = own.record_by_record(), all_of_them.by_spark(all_of_them.files)
+    strict, found = own.record_by_record(), all_of_them.decoded()
     in_pieces = [all_of_them.in_pieces(size, few) for size, few in ((1, 0), (60, 20), (8 << 20, 64 << 10))]
     different = {}
     for number in range(files):

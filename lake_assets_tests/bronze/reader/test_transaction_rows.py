@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.records import RETURN_FAULT
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.scan.discovery import discover
@@ -160,22 +159,6 @@ def test_records_larger_than_any_buffer_and_their_order(spark: SparkSession, tmp
     assert [row["id"] for row in rows] == list(range(3000))
     assert rows[1500]["n"] == 3_000_000 // 5 * 4
     assert rows[1]["n"] == 7919 % 2500 // 5 * 4
-
-
-def test_one_read_for_all_transaction_files(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a batch that is too large to be decoded here."""
-    monkeypatch.setattr(decoding, "MOST_BYTES", -1)
-    row = b"I,items,public,2026-03-01 12:00:00.000000,1,a,b,NULL,,NULL\n"
-    for number in range(5):
-        extension = "csv.gz" if number % 2 else "csv"
-        put(tmp_path / "bronze", f"cdc/CDC_TXN-2026030113000000{number}.{extension}", row)
-    _, read = open_tables(tmp_path)
-    changes = read("public.items")
-    assert changes.count() == 5
-    changes.explain()
-    assert capsys.readouterr().out.count("FileScan csv") == 1
 
 
 def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,14 +6,18 @@ Here: the common steps of the tests of reading, without a catalog. Not here: the
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.decode.changes import matched_columns
 from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
 from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.read_changes import changes_by_spark, decoded_frame
+from lake_assets.bronze.reader import arrow_frame
+from lake_assets.bronze.reader.arrow_frame import decoded_frame
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import LocalStore, ObjectStore
 from lake_assets_tests.helpers.files.dms_files import NOON
@@ -57,14 +61,18 @@ def read_changes(
     dms: DmsSettings,
     explain: bool = False,
 ) -> DataFrame:
-    """The changes of few files as a batch has them."""
+    """The changes of few files as a batch has them: decoded at once or, if they are many, in pieces."""
     given: dict[str, Any] = {"name": name, "table": table, "dms": dms, "partial": False, "explain": explain}
+    decoded = None
     if sum(file.size for file in files) <= decoding.MOST_BYTES:
         decoded = decoding.decoded_changes(store, files, **given)
-        if decoded is not None:
-            nowhere: Any = None  # they fit into a plan
-            return decoded_frame(spark, decoded, table, nowhere)
-    return changes_by_spark(spark, store, files, **given)
+    if decoded is None:
+        pieces = [piece for file in files for piece in decoding.changes_in_pieces(store, file, **given)]
+        decoded = pa.concat_tables(pieces, promote_options="permissive")
+    images, before = table.columns, matched_columns(table)
+    nowhere: Any = None
+    with patch.object(arrow_frame, "IN_PLAN_BYTES", 2 * decoded.nbytes):
+        return decoded_frame(spark, decoded, [c.name for c in images], [c.name for c in before], nowhere)
 
 
 class Folder:

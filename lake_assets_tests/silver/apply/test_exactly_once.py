@@ -20,17 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.reader.read_changes import staged_frame
+from lake_assets.bronze.reader.arrow_frame import staged_frame
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
-from lake_assets.silver.changes import frames, reading
 from lake_assets.silver.changes import key_states as states
+from lake_assets.silver.changes import reading
 from lake_assets.silver.changes.hold_batch import HeldRows, Marks
-from lake_assets.silver.changes.stage_texts import StagedTexts, stage_texts
+from lake_assets.silver.changes.stage_batch import StagedGroup, stage_group
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import batch_reader
@@ -178,7 +178,7 @@ def test_a_batch_with_a_lost_row_is_not_published(
     with monkeypatch.context() as patched:
         read_by_spark(patched)
         if where == "read":
-            patched.setattr(frames, "staged_frame", lambda *given: drop_a_row(staged_frame(*given)))
+            patched.setattr(reading, "staged_frame", lambda *given: drop_a_row(staged_frame(*given)))
             expected = "holds 6 rows by its own count, the reader saw 5"
         elif where == "replayed":
             # Read the batch whole, and lose a row of the files that are read again because it is late.
@@ -188,7 +188,7 @@ def test_a_batch_with_a_lost_row_is_not_published(
                 reads.append(staged_frame(*given))
                 return drop_a_row(reads[-1]) if len(reads) > 1 else reads[-1]
 
-            patched.setattr(frames, "staged_frame", read)
+            patched.setattr(reading, "staged_frame", read)
             patched.setattr(batch_reader, "is_late", lambda lowest, applied: True)
             expected = "rows by its own count, the reader saw"
         else:
@@ -270,14 +270,14 @@ def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch)
     """Whatever it is that fails, also what no one thought of."""
     wide.change()
 
-    def fails_for_more(store: ObjectStore, target: Target, *given: Any, **more: Any) -> StagedTexts:
+    def fails_for_more(store: ObjectStore, target: Target, *given: Any, **more: Any) -> StagedGroup:
         if target.table == "public.more":
             raise ZeroDivisionError("nobody thought of this")
-        return stage_texts(store, target, *given, **more)
+        return stage_group(store, target, *given, **more)
 
     with monkeypatch.context() as patched:
         read_by_spark(patched)
-        patched.setattr(reading, "stage_texts", fails_for_more)
+        patched.setattr(reading, "stage_group", fails_for_more)
         results = wide.bench.turn()
     assert {name for name, result in results.items() if result.error is not None} == {"more"}
     assert "nobody thought of this" in str(results["more"].error)

@@ -6,7 +6,6 @@ file are decoded (`bronze/decode/`), the types of Parquet files
 (`bronze/checked/test_image_types.py`), random histories, of which a quarter run so (`soak`).
 """
 
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,8 +18,6 @@ from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import staging
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.reader import arrow_frame
-from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.changes import reading
 from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
@@ -66,7 +63,7 @@ def test_the_same_table_and_figures(
     sequence: str | None,
 ) -> None:
     found, staged = {}, []
-    whole = staging.Staging.file
+    whole = staging.StagedTable.file
     columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
     types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
     types |= {f"BI_{name}": types[name] for name in KEY}
@@ -79,11 +76,11 @@ def test_the_same_table_and_figures(
         seen = []
         staged.append(0)
 
-        def counted(self: staging.Staging) -> Any:
+        def counted(self: staging.StagedTable) -> Any:
             staged[-1] += 1
             return whole(self)
 
-        monkeypatch.setattr(staging.Staging, "file", counted)
+        monkeypatch.setattr(staging.StagedTable, "file", counted)
         for files in files_of(Clock(), extension):
             bench.put(*files, types=types)
             with read_by(way):
@@ -97,7 +94,7 @@ def test_the_same_table_and_figures(
     assert looks == [2, 1] * 2
     assert staged[0] == 0
     assert staged[1] > 4, "several files of a batch, for several tasks"
-    assert not list(tmp_path.rglob(f"{staging.PREFIX}*"))
+    assert not list(tmp_path.rglob(f"{staging.PREFIX}_*"))
     strategy = "delete_and_append" if sections else "rewrite"
     assert [figures["strategy"] for figures, _, _ in found["process"]] == ["overwrite", strategy]
     assert found["process"][1][0]["unseen_updates"] == 1
@@ -230,25 +227,6 @@ def test_rows_that_take_much_memory_are_not_held(
     assert looks[before:] == [1]
 
 
-def test_many_rows_without_a_place_for_them(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark reads the files where it could not read staged ones: the tables are in a bucket that only Iceberg reads."""
-    bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections=NEVER), Clock()
-    bench.put(loaded({1: "a"}))
-    bench.apply()
-    monkeypatch.setattr(apply_batch, "_staging", lambda context: nullcontext())
-    reasons = []
-    for most in (arrow_frame.IN_PLAN_BYTES, 10):
-        monkeypatch.setattr(arrow_frame, "IN_PLAN_BYTES", most)
-        bench.put(changed(clock, ("U", 1, f"x {most}")))
-        (batch,) = bench.apply()["items"]
-        assert bench.rows() == bench.truth()
-        reasons.append("foresee" in batch.reason)
-    assert looks == [1, 1, None]
-    assert reasons == [True, False]
-
-
 @pytest.mark.parametrize(
     ("extension", "way"),
     [
@@ -289,8 +267,10 @@ def test_masked_columns(
     assert bench.rows() == bench.truth()
     assert bench.stored_by_id("name") == {0: None, 2: None, 3: "***"}
     assert looks == ([1, 1] if way != "Spark" else [])
-    left = [pq.read_table(path).to_pylist() for path in (tmp_path / "warehouse").rglob(f"*{staging.PREFIX}*")]
-    assert bool(left) == (way == "staged")
+    folders = (tmp_path / "warehouse").rglob(f"*{staging.PREFIX}*")
+    files = [path for folder in folders for path in folder.rglob("*.parquet") if path.stat().st_size]
+    left = [pq.read_table(path).to_pylist() for path in files]
+    assert bool(left) == (way != "process")
     assert "a@example.org" not in str(left)
 
 

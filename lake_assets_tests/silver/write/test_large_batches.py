@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
+from lake_assets.silver.changes.stage_batch import look_at
 from lake_assets.silver.write.commit import write_final_commit
 from lake_assets.silver.write.current import upsert
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
@@ -362,11 +362,11 @@ def test_files_checked_before_spark_reads_them_give_the_same_figures(
         checks: list[bool] = []
 
         def check(*given: Any, here: bool = here, checks: list[bool] = checks, **more: Any) -> Any:
-            result = checked_files(*given, **more) if here else None
-            checks.append(result is not None)
+            result = look_at(*given, **more) if here else {}
+            checks.append(bool(result))
             return result
 
-        monkeypatch.setattr(reading, "checked_files", check)
+        monkeypatch.setattr(reading, "look_at", check)
         shop.put(loaded({1: "a", 2: "b"}))
         file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"), ("U", 3, "d"))
         if unusable:

@@ -1,7 +1,7 @@
 """Partial images in a timeline: an update that lacks columns keeps the values that its row had, under whichever key.
 
 Here: making the images of a timeline whole. Not here: following the rows (`silver/changes/row_lineage.py`), tables of
-current rows (`silver/changes/key_moves.py`), which columns an update lacks (`bronze/reader/typed_rows.py`). DataFrame
+current rows (`silver/changes/key_moves.py`), which columns an update lacks (`bronze/decode/changes.py`). DataFrame
 API only.
 """
 

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader.typed_rows import has_own_sequence
-from lake_assets.silver.changes.collapse import committed_at, events
+from lake_assets.silver.changes.collapse import committed_at, events, has_own_sequence
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
     DELETED,

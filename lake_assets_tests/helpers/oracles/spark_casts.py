@@ -1,11 +1,10 @@
-"""One value of a DMS file as a value of its declared type: exactly, or NULL.
+"""One value of a DMS file as a value of its declared type, by Spark: exactly, or NULL. The oracle of conversions.
 
-Here: the conversion of text and of values of Spark's types to the types of lake.yaml. Not here: Parquet's own types
-(`parquet_types.py`), null tokens (`null_tokens.py`), rows and files (`read_changes.py`).
+Here: texts, values of Spark's types, and Parquet's own types. Not here: the lake's own conversions, which use none of
+it (`lake_assets/bronze/checked/`).
 
-The result is NULL for a value that the type cannot represent exactly. Spark's own casts are too lenient: they round a
-decimal, turn a number that is too large into infinity, drop a date's time and a timestamp's zone, and read `10:00:00`
-as ten o'clock today. Nothing here depends on the session's time zone or the machine's.
+Spark's own casts are too lenient: they round a decimal, turn a number that is too large into infinity, drop a date's
+time and a timestamp's zone, and read `10:00:00` as ten o'clock today. Nothing here depends on the session's time zone.
 """
 
 import re
@@ -24,7 +23,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lake_assets.bronze.reader.json_text import is_json
+from lake_assets.bronze.files.parquet_columns import DICTIONARY, TIMESTAMP, ParquetColumn
+from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.local_times import CYCLE, LAST_CYCLE, LocalClock
 from lake_assets.spark.types import spark_type
 
@@ -43,6 +43,40 @@ _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 
 _NUMBERS = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string"})
 _DAYS = frozenset({"date", "timestamp", "timestamptz", "string"})
+_ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
+_STRING = r'"[^"\\\x00-\x1F]*+"'
+_NO_LIMIT = str(2**31 - 1)
+STRICT = {
+    "allowComments": "false",
+    "allowUnquotedFieldNames": "false",
+    "allowSingleQuotes": "false",
+    "allowNumericLeadingZeros": "false",
+    "allowNonNumericNumbers": "false",
+    "allowBackslashEscapingAnyCharacter": "false",
+    "allowUnquotedControlChars": "false",
+    # Spark's own limits are 1,000 digits, 1,000 nested values and 20 million characters.
+    "maxNumLen": _NO_LIMIT,
+    "maxNestingDepth": _NO_LIMIT,
+    "maxStringLen": _NO_LIMIT,
+}
+"""Options with which Spark's JSON parser takes only JSON, of any size. A name of more than 50,000 characters stays
+refused, which no option changes."""
+_TIME_UNITS = {"time32[ms]": 1_000, "time64[us]": 1_000_000, "time64[ns]": 1_000_000_000}
+"""The column's units per second."""
+_SECONDS = 86_400
+
+
+def is_json(text: Column) -> Column:
+    """Whether the text is one JSON value; false for NULL.
+
+    An escape becomes a letter, which is valid in a string only, and a string an empty one; a broken string stays as it
+    is. The parser stops at the end of the outer object and ignores the rest. So the last member shows that it came to
+    the end: no text can close the outer object and have that name, which has a letter. The text is once the value of a
+    member and once alone in an array: `1,"":2` can only be a part of an object, and `1,2` only of an array.
+    """
+    plain = F.regexp_replace(F.regexp_replace(text, _ESCAPE, "_"), _STRING, '""')
+    twice = F.concat(F.lit('{"":'), plain, F.lit(',"":['), plain, F.lit('],"whole":true}'))
+    return F.from_json(twice, "whole boolean", STRICT)["whole"].isNotNull()
 
 
 def exactly(value: Column, found: DataType, declared: str, clock: LocalClock) -> Column:
@@ -221,3 +255,49 @@ def _decimal(text: Column, target: str, scale: int) -> Column:
     exact = (decimals <= scale) | (value == 0) & (zeros == F.length(digits))
     # A CASE with three branches: for an OR, Spark would evaluate each repeated subexpression for every value.
     return F.when(plain, value).when(text.rlike(_SCIENTIFIC), F.when(exact, value))
+
+
+def read_type(arrow: str) -> DataType:
+    """The Spark type to read a column of this Arrow type with. The type must have a `spark_name`."""
+    return read_schema([ParquetColumn("value", arrow)]).fields[0].dataType
+
+
+def from_parquet(value: Column, arrow: str, declared: str, clock: LocalClock) -> Column:
+    """`value`, read with the `read_type` of `arrow`, as the type `declared`, like `exactly`; NULL where that would
+    change it."""
+    if (match := DICTIONARY.fullmatch(arrow)) is not None:
+        return from_parquet(value, match[1], declared, clock)
+    if arrow == "null":
+        return exactly(value.cast("string"), StringType(), declared, clock)
+    if arrow in _TIME_UNITS:
+        return exactly(_time_text(value.cast("bigint"), arrow), StringType(), declared, clock)
+    if (match := TIMESTAMP.fullmatch(arrow)) is not None and match[1] == "ns":
+        return _from_nanos(value, adjusted=match[2] is not None, declared=declared, clock=clock)
+    return exactly(value, read_type(arrow), declared, clock)
+
+
+def _micros(nanos: Column) -> Column:
+    """Rounded down. Computed in decimals: a division of integers uses doubles, which lose the last digits."""
+    return F.floor(nanos.cast("decimal(20, 0)") / 1000).cast("bigint")
+
+
+def _whole_micros(nanos: Column) -> Column:
+    return F.pmod(nanos, F.lit(1000)) == 0
+
+
+def _time_text(value: Column, arrow: str) -> Column:
+    micros, exact = value, F.lit(True)
+    if arrow == "time32[ms]":
+        micros = value * 1000
+    elif arrow == "time64[ns]":
+        micros, exact = _micros(value), _whole_micros(value)
+    in_the_day = exact & (value >= 0) & (value < _SECONDS * _TIME_UNITS[arrow])
+    return F.when(in_the_day, F.substring(after_epoch(micros).cast("string"), 12, 15))
+
+
+def _from_nanos(value: Column, *, adjusted: bool, declared: str, clock: LocalClock) -> Column:
+    if adjusted:
+        converted = exactly(F.timestamp_micros(_micros(value)), TimestampType(), declared, clock)
+    else:
+        converted = exactly(after_epoch(_micros(value)), TimestampNTZType(), declared, clock)
+    return F.when(_whole_micros(value), converted)
