@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.decode.files import decoded_changes
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.schema.contract import Contracts, ContractVersion, contract_of

@@ -28,7 +28,7 @@ from lake_assets.silver.apply.engine import apply_tables
 PACKAGE = Path(__file__).parent.parent / "lake_assets"
 STAGES = (
     "silver/plan",
-    "bronze/files bronze/checked bronze/reader",
+    "bronze/files bronze/values bronze/decode bronze/reader",
     "silver/changes",
     "silver/write",
     "iceberg",

@@ -3,7 +3,7 @@
 A zone's clocks skip some local times (they are set forward) and show others twice (they are set back). Here: the only
 table of these spans, computed from Python's time-zone database. Java's and Arrow's databases differ from it, in old
 times and by their release, so neither decides. Not here: which column is a local time, and its conversion in Spark
-(`bronze/checked/text_values.py`).
+(`bronze/values/text_values.py`).
 """
 
 from bisect import bisect_right

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked.staging import PREFIX, StagedTable
 from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.reader.staging import PREFIX, StagedTable
 from lake_assets.config import S3Config
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals

@@ -1,6 +1,6 @@
 """The column types of lake.yaml: their Spark SQL names, and the Iceberg types that tables store them as.
 
-Not here: what a value means under a type (`bronze/checked/exact_values.py`), or which types there are
+Not here: what a value means under a type (`bronze/values/exact_values.py`), or which types there are
 (`config/columns.py`).
 """
 

@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staging
+from lake_assets.bronze.reader import staging
 from lake_assets.bronze.scan import discovery
 from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.commands.mend.quarantine_commands import retry

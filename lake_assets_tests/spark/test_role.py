@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pyiceberg.catalog import load_catalog
 
-from lake_assets.bronze.checked.staging import PREFIX
+from lake_assets.bronze.reader.staging import PREFIX
 from lake_assets_tests.helpers.lakes.guide_project import LAKE, TRIPS, load_of_trips
 from lake_assets_tests.helpers.processes.child import PATIENCE, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3, watched_server

@@ -1,7 +1,7 @@
 """The rows of DMS files as typed changes, or the reasons why they cannot be used. By Arrow, without Spark.
 
 Here: operation, commit time, sequence, images and before images of rows of one kind and layout. Not here: their fields
-(`fields.py`), converting a column of values (`bronze/checked/exact_conversions.py`), the words for faults
+(`fields.py`), converting a column of values (`bronze/values/exact_conversions.py`), the words for faults
 (`faults.py`).
 """
 
@@ -14,14 +14,14 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.dms_columns import SEQUENCE_DIGITS, SYNTHETIC_TAIL, generated
-from lake_assets.bronze.checked.exact_conversions import converted
-from lake_assets.bronze.checked.image_types import image_type
-from lake_assets.bronze.checked.text_values import all_true
+from lake_assets.bronze.decode.dms_columns import SEQUENCE_DIGITS, SYNTHETIC_TAIL, generated
 from lake_assets.bronze.decode.faults import NOT_SUPPLIED, Faults
 from lake_assets.bronze.decode.fields import Fields
 from lake_assets.bronze.files.formats import MAY_BE_EMPTY, before_image
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.values.exact_conversions import converted
+from lake_assets.bronze.values.image_types import image_type
+from lake_assets.bronze.values.text_values import all_true
 from lake_assets.config import Column, DmsSettings, Mode, TableConfig
 from lake_assets.local_times import LocalClock
 

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.exact_conversions import converted
+from lake_assets.bronze.values.exact_conversions import converted
 from lake_assets.config import REDACTED, TableConfig
 from lake_assets.local_times import LocalClock
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.dms_columns import FAULTS, Unusable
-from lake_assets.bronze.checked.text_values import all_match, all_true
 from lake_assets.bronze.decode.changes import checked_as_values, typed_changes, without_partial_rows
+from lake_assets.bronze.decode.dms_columns import FAULTS, Unusable
 from lake_assets.bronze.decode.fields import Fields, Room, TooLarge, joined, parquet_pieces
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.decode.texts import TextFile
@@ -31,6 +30,7 @@ from lake_assets.bronze.layouts.headerless import (
     layouts_by_row,
 )
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.values.text_values import all_match, all_true
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.storage.object_store import ObjectStore

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from lake_assets.bronze.checked.dms_columns import Unusable
 from lake_assets.bronze.decode.blocks import Block, blocks, outside_of_quotes
+from lake_assets.bronze.decode.dms_columns import Unusable
 from lake_assets.bronze.decode.fields import BESIDE, Fields, Room, regular
 from lake_assets.bronze.decode.records import content_of, records_of
 from lake_assets.bronze.files.content import chunks

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.text_values import values_of
 from lake_assets.bronze.decode.fields import Fields
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.headerless import FileFacts, differing_places, may_be_shifted
+from lake_assets.bronze.values.text_values import values_of
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.local_times import LocalClock
 

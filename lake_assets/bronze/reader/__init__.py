@@ -1,1 +1,1 @@
-"""DMS files as a DataFrame of typed changes."""
+"""Typed changes as a DataFrame."""

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructType
 
-from lake_assets.bronze.checked.staging import StagedTable, Staging
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import read_schema
+from lake_assets.bronze.reader.staging import StagedTable, Staging
 from lake_assets.spark.sql import Sql, joined, literal, sql
 
 IN_PLAN_ROWS, IN_PLAN_BYTES = 50_000, 8 << 20

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL
-from lake_assets.bronze.checked.image_types import has_same_values
 from lake_assets.bronze.decode.changes import marks_unsupplied, matched_columns
+from lake_assets.bronze.decode.dms_columns import SYNTHETIC_TAIL
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.layouts.file_layouts import parquet_layout
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
+from lake_assets.bronze.values.image_types import has_same_values
 from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.local_times import LocalClock
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql

@@ -11,8 +11,8 @@ from functools import partial
 from pyiceberg.table import Table
 
 from lake_assets.alarms import alarm_log
-from lake_assets.bronze.checked.staging import drop_abandoned
 from lake_assets.bronze.log import file_log, file_log_maintenance
+from lake_assets.bronze.reader.staging import drop_abandoned
 from lake_assets.bronze.stream.orphans import remove_orphans
 from lake_assets.iceberg import findings
 from lake_assets.iceberg.ops_maintenance import maintain_small_table

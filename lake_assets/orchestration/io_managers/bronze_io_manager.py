@@ -10,10 +10,10 @@ import dagster as dg
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode.recount import counted
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.day_totals import files_of_days
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.iceberg.table_io import column_ddl
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lake_assets.bronze.checked.as_listed import not_as_logged
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.as_listed import not_as_logged
 from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt

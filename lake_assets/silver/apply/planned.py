@@ -20,12 +20,12 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.layouts.headerless import UnknownWidth, refuse_lost_columns
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.damage import unreadable_files
 from lake_assets.bronze.quarantine.quarantine_log import State
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.config.secrets import hidden_in

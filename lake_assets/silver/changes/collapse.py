@@ -14,7 +14,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.dms_columns import SYNTHETIC_TAIL
+from lake_assets.bronze.decode.dms_columns import SYNTHETIC_TAIL
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
     DELETED,

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.dms_columns import (
+from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
+from lake_assets.bronze.decode.dms_columns import (
     COMMIT_TS,
     FIRST_SEQUENCE,
     KEY,
@@ -26,12 +28,10 @@ from lake_assets.bronze.checked.dms_columns import (
     SEQUENCE,
     UNEQUAL,
 )
-from lake_assets.bronze.checked.staging import Staging
-from lake_assets.bronze.checked.text_values import all_true, any_true
-from lake_assets.bronze.decode import files as decoding
-from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.arrow_frame import arrow_frame
+from lake_assets.bronze.reader.staging import Staging
+from lake_assets.bronze.values.text_values import all_true, any_true
 from lake_assets.config import KEYED_MODES, LOGS, Mode, TableConfig
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.file_groups import FileGroup

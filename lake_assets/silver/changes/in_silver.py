@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import SecretStr
 
-from lake_assets.bronze.checked.exact_conversions import converted
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, default_text, matched_columns
+from lake_assets.bronze.values.exact_conversions import converted
 from lake_assets.config import REDACTED, Column, Mask
 from lake_assets.local_times import LocalClock
 from lake_assets.schema.contract import Contracts

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from lake_assets.bronze.checked.dms_columns import FIRST_SEQUENCE, OLD_KEY, OPERATION, SEQUENCE
+from lake_assets.bronze.decode.dms_columns import FIRST_SEQUENCE, OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import plain

@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.as_listed import as_listed
-from lake_assets.bronze.checked.dms_columns import (
+from lake_assets.bronze.decode.dms_columns import (
     KEY,
     all_differ,
 )
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.arrow_frame import decoded_frame, staged_frame, union
 from lake_assets.bronze.reader.as_is import as_is, may_be_as_is
+from lake_assets.bronze.reader.as_listed import as_listed
 from lake_assets.bronze.reader.places import in_places, plain
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.config import LOGS
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used

@@ -1,7 +1,7 @@
 """Files of a batch that is too large to be held: decoded in pieces, and staged for Spark.
 
 Here: doing so for several files at the same time, and what is known of their rows then. Not here: decoding
-(`bronze/decode/files.py`), where the rows are staged (`bronze/checked/staging.py`).
+(`bronze/decode/files.py`), where the rows are staged (`bronze/reader/staging.py`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lake_assets.bronze.checked.dms_columns import FAULTS
-from lake_assets.bronze.checked.staging import StagedFile, StagedTable, Staging
+from lake_assets.bronze.decode.dms_columns import FAULTS
 from lake_assets.bronze.decode.files import changes_in_pieces, looked_at, of_key
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.staging import StagedFile, StagedTable, Staging
 from lake_assets.config import KEYED_MODES, TableConfig
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.file_groups import FileGroup

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lake_assets.bronze.checked.dms_columns import KEY
+from lake_assets.bronze.decode.dms_columns import KEY
 
 COMMIT_DIGITS = 16
 """The leading digits of a sequence that are the time of its transaction's commit."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts

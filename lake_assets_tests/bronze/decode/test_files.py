@@ -1,7 +1,7 @@
 """Files that this process decodes: those of one layout are read together, with the rows that each has alone.
 
 Here: what each file has, and its bad rows. Not here: batches that are applied so (`silver/write/test_held_rows.py`),
-single values (`bronze/checked/test_text_values.py`, `bronze/checked/test_exact_conversions.py`).
+single values (`bronze/values/test_text_values.py`, `bronze/values/test_exact_conversions.py`).
 """
 
 from collections import Counter

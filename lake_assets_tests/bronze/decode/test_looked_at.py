@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.checked.dms_columns import FAULTS, all_differ
 from lake_assets.bronze.decode import fields
+from lake_assets.bronze.decode.dms_columns import FAULTS, all_differ
 from lake_assets.bronze.decode.files import looked_at, of_key
 from lake_assets.silver.changes.hold_batch import keys_of
 from lake_assets.silver.changes.stage_batch import _known

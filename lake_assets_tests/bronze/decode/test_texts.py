@@ -1,7 +1,7 @@
 """Text files in pieces: whatever their form, Arrow and Python find the same rows.
 
 Here: the forms of a file, where it is cut, and who parses what. Not here: files of odd structure by chance
-(`bronze/reader/test_structures.py`), the spellings of values (`bronze/checked/test_text_values.py`).
+(`bronze/reader/test_structures.py`), the spellings of values (`bronze/values/test_text_values.py`).
 """
 
 import random

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.exact_conversions import converted
+from lake_assets.bronze.values.exact_conversions import converted
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.files.items import Items
 from lake_assets_tests.helpers.files.read_folder import Folder

@@ -2,7 +2,7 @@
 
 Here: quotes, delimiters, line ends, NUL, byte order marks, empty fields and lines, and how a file ends, by chance
 (`helpers/files/structures.py`), read record by record, by Arrow (whole and in pieces), and in files of transactions.
-Not here: spellings of values (`bronze/checked/test_text_values.py`).
+Not here: spellings of values (`bronze/values/test_text_values.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
 
-from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import RESTAMP_OF, summary

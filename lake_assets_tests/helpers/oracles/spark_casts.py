@@ -1,7 +1,7 @@
 """One value of a DMS file as a value of its declared type, by Spark: exactly, or NULL. The oracle of conversions.
 
 Here: texts, values of Spark's types, and Parquet's own types. Not here: the lake's own conversions, which use none of
-it (`lake_assets/bronze/checked/`).
+it (`lake_assets/bronze/values/`).
 
 Spark's own casts are too lenient: they round a decimal, turn a number that is too large into infinity, drop a date's
 time and a timestamp's zone, and read `10:00:00` as ten o'clock today. Nothing here depends on the session's time zone.

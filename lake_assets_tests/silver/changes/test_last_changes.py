@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
+from lake_assets.bronze.decode.dms_columns import OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 
 Change = tuple[Any, str, str] | tuple[Any, str, str, Any]

@@ -1,7 +1,7 @@
 """Large batches of CSV files: applied like those of Parquet files, by way of staged rows.
 
 Here: the same tables from CSV and from Parquet, and what is left of staged rows. Not here: which values are decoded
-(`bronze/checked/test_text_values.py`), the way of a large batch itself (`test_foreseen.py`).
+(`bronze/values/test_text_values.py`), the way of a large batch itself (`test_foreseen.py`).
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staging
-from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.reader import staging
+from lake_assets.bronze.reader.staging import Staging
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
 from lake_assets.silver.changes.stage_batch import stage_group

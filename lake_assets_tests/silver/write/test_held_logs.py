@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.checked import staging
+from lake_assets.bronze.reader import staging
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write import append_only_tables
 from lake_assets.silver.write.batch import BatchResult

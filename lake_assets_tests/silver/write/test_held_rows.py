@@ -3,7 +3,7 @@
 Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: logs
 (`test_held_logs.py`), which values of a CSV
 file are decoded (`bronze/decode/`), the types of Parquet files
-(`bronze/checked/test_image_types.py`), random histories, of which a quarter run so (`soak`).
+(`bronze/values/test_image_types.py`), random histories, of which a quarter run so (`soak`).
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staging
 from lake_assets.bronze.decode import files as decoding
+from lake_assets.bronze.reader import staging
 from lake_assets.silver.changes import reading
 from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file

@@ -1,6 +1,6 @@
 """Keys of every type, in two spellings of one value: the table has one row, and the batch is held.
 
-Here: batches that are applied so. Not here: what a spelling means (`bronze/checked/test_text_values.py`), other batches
+Here: batches that are applied so. Not here: what a spelling means (`bronze/values/test_text_values.py`), other batches
 that are held (`test_held_rows.py`).
 """
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from lake_assets.bronze.checked.image_types import image_type
-from lake_assets.bronze.checked.text_values import instants, values_of
+from lake_assets.bronze.values.image_types import image_type
+from lake_assets.bronze.values.text_values import instants, values_of
 from lake_assets.local_times import LocalClock
 
 _EPOCH, _CYCLE_YEARS, _CYCLE_DAYS = np.datetime64("1970-01-01"), 400, 146_097

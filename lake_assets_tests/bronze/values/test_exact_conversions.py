@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked import exact_conversions
-from lake_assets.bronze.checked.exact_conversions import converted
-from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
+from lake_assets.bronze.values import exact_conversions
+from lake_assets.bronze.values.exact_conversions import converted
+from lake_assets.bronze.values.image_types import image_type
 from lake_assets.local_times import LocalClock
 from lake_assets_tests.helpers.oracles.spark_casts import from_parquet
 

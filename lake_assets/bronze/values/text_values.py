@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.bronze.checked.exact_values import exact_value
-from lake_assets.bronze.checked.image_types import image_type
+from lake_assets.bronze.values.exact_values import exact_value
+from lake_assets.bronze.values.image_types import image_type
 from lake_assets.local_times import CYCLE, LAST_CYCLE, LocalClock
 
 _SHORTEST_TIME = len("2026-03-01 10:00:00")

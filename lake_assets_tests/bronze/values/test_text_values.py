@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.checked import text_values
-from lake_assets.bronze.checked.image_types import image_type
-from lake_assets.bronze.checked.text_values import values_of
 from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.reader.parquet_types import read_schema
+from lake_assets.bronze.values import text_values
+from lake_assets.bronze.values.image_types import image_type
+from lake_assets.bronze.values.text_values import values_of
 from lake_assets.local_times import LocalClock
-from lake_assets_tests.bronze.reader.test_casts import TEXTS
+from lake_assets_tests.bronze.values.test_casts import TEXTS
 from lake_assets_tests.helpers.files.spellings import SEEDS, texts
 from lake_assets_tests.helpers.oracles.spark_casts import exactly
 

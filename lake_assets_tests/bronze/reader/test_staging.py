@@ -13,9 +13,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staging
-from lake_assets.bronze.checked.staging import StagedTable, Staging, drop_abandoned
+from lake_assets.bronze.reader import staging
 from lake_assets.bronze.reader.arrow_frame import arrow_frame
+from lake_assets.bronze.reader.staging import StagedTable, Staging, drop_abandoned
 from lake_assets.iceberg.table_io import tables_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, lake_config

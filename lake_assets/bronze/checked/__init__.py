@@ -1,1 +1,0 @@
-"""Values of every type by Arrow, and large files that Arrow looks at before Spark reads them."""

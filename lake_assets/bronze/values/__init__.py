@@ -1,0 +1,1 @@
+"""Values of every type, exactly, by Arrow and Python."""
