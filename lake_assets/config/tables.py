@@ -272,12 +272,6 @@ class TableConfig(Model):
         """Whether the source database has the columns, and has not been read yet."""
         return not self.columns
 
-    @property
-    def key_types(self) -> dict[str, str]:
-        """The types of the key's columns, in the key's order."""
-        types = {column.name: column.type for column in self.columns}
-        return {name: types[name] for name in self.primary_key}
-
     def clock(self, dms: DmsSettings) -> LocalClock:
         """The clock of times without a zone, by the endpoint settings in force."""
         return LocalClock(dms.timestamp_zone, self.ambiguous_times or "single")

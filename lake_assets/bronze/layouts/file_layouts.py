@@ -1,6 +1,6 @@
-"""The layout of a file that names its columns, and of any file whose layout does not depend on its values.
+"""The layout of a file that names its columns.
 
-Here: those, with the settings of the file's time. Not here: what the columns mean (`bronze/files/formats.py`), files
+Here: that, with the settings of the file's time. Not here: what the columns mean (`bronze/files/formats.py`), files
 without names (`headerless.py`).
 """
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from lake_assets.bronze.files.formats import Layout, added_names, file_layout
 from lake_assets.bronze.files.parquet_columns import parquet_columns
-from lake_assets.bronze.layouts.headerless import agreed_layout, headerless_layouts
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 
@@ -42,13 +41,3 @@ def named_layout(
         found = tuple(sorted((own - renamed) | former | (added_names(table.columns, then) & set(found))))
     layout = file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=then)
     return replace(layout, era=era)
-
-
-def certain_layout(name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings) -> Layout | None:
-    """The layout of a CSV file; None if its values have to decide."""
-    if file.format != "csv":
-        return None
-    if file.columns is not None:
-        return named_layout(file, file.columns, name, table, dms)
-    layouts = headerless_layouts(name, file, table, dms)
-    return agreed_layout(layouts, file.kind, None, table.settings_in(layouts[0].era, dms))

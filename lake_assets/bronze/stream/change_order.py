@@ -15,7 +15,6 @@ from lake_assets.bronze.log.streams.transaction_chain import Linked
 from lake_assets.bronze.stream.messages import Change, Metadata, Unreadable
 
 CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
-DIGITS = 35
 MYSQL_RECORD, POSTGRESQL_RECORD = 19, 15
 """Digits of the place in a transaction."""
 _SEQUENCE = re.compile(r"[0-9]{35}")
