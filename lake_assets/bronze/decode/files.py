@@ -126,7 +126,7 @@ def looked_at(
     ][:1]
     columns, written = zip(*kept, strict=True)
     share = replace(whole, layout=replace(whole.layout, columns=columns, written=written))
-    for fields in decoder.pieces(share):
+    for fields in decoder.pieces(share, address=""):  # which nobody needs here
         if any(values.type != pa.string() for each, values in fields.values.items() if each in own):
             raise Unusable
         times = fields.values.get(then.timestamp_column_name or "")
@@ -203,11 +203,11 @@ class _Decoder:
             fields = joined(list(threads.map(lambda share: joined([*self.pieces(share)]), shares)))
         return self.typed(fields, shares[0])
 
-    def pieces(self, share: _Share) -> Iterator[Fields]:
-        """The rows of a share, in at least one piece."""
+    def pieces(self, share: _Share, address: str | None = None) -> Iterator[Fields]:
+        """The rows of a share, in at least one piece. `address`: by default the file's."""
         if share.file.format == "parquet":
             unchecked = checked_as_values(self._settings(share.layout))
-            address = self._address(share.file)
+            address = self._address(share.file) if address is None else address
             return parquet_pieces(
                 self.store, share.file, share.layout, share.types or {}, unchecked, address, self.room
             )

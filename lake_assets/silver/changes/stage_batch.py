@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lake_assets.bronze.decode.dms_columns import FAULTS
@@ -30,7 +31,6 @@ AT_ONCE = 4
 """Staged files that are written at the same time."""
 FEW_BYTES = 4 << 20
 """Files of at most so many bytes together become one staged file."""
-_REPEATING = ("_op", "_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,12 @@ def _to_stage(changes: pa.Table) -> pa.Table:
 
 
 def _with_repeating(rows: pa.Table, decoded: pa.Schema) -> pa.Table:
-    """With each text of a column that repeats them once."""
-    for name in _REPEATING:
-        place = decoded.get_field_index(name)
-        rows = rows.set_column(place, rows.field(place).name, rows[place].dictionary_encode())
-    return rows
+    """With the few different operations, and the one address of a file, once each."""
+    operation, file = decoded.get_field_index("_op"), decoded.get_field_index("_file")
+    rows = rows.set_column(operation, rows.field(operation).name, rows[operation].dictionary_encode())
+    address = pa.array(rows[file].slice(0, 1).to_pylist(), pa.string())
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), address)
+    return rows.set_column(file, rows.field(file).name, same)
 
 
 def _shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:
