@@ -119,7 +119,8 @@ def looked_at(
     decoder = _Decoder(store, name, of_key(table), dms, True, None)
     (whole,) = _Decoder(store, name, table, dms, True, None).shares([file])
     then = decoder._settings(whole.layout)
-    own = {then.operation_column, then.timestamp_column_name, then.change_sequence_column}
+    own = {then.operation_column, then.timestamp_column_name}
+    own |= {then.change_sequence_column} if file.kind is FileKind.CDC else set()
     wanted = {*own, *table.primary_key, *(before_image(then, column) for column in table.primary_key)}
     kept = [pair for pair in whole.layout.in_file.items() if pair[0] in wanted] or [
         *whole.layout.in_file.items()
@@ -133,7 +134,7 @@ def looked_at(
         if times is not None and not all_match(pc.unique(times), _PLAIN_TIME):
             raise Unusable
         sequences = fields.values.get(then.change_sequence_column or "")
-        if file.kind is FileKind.CDC and sequences is not None and not _are_written(sequences):
+        if sequences is not None and not _are_written(sequences):
             raise Unusable
         yield decoder.typed(fields, share)
 
