@@ -29,7 +29,8 @@ from lake_assets.bronze.decode.files import decoded_changes
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.staging import Staging
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
-from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.catalog import ensure_namespace, open_catalog
+from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.schema.contract import Contracts, ContractVersion, contract_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.parts import parts_of
@@ -223,7 +224,9 @@ def main() -> None:
         )
         spark = SparkSessions(lake).root()
         (target,) = lake_targets(lake)
-        staging = Staging(open_catalog(lake.catalog), lake.catalog.name)
+        catalog = open_catalog(lake.catalog)
+        ensure_namespace(catalog, NAMESPACE)
+        staging = Staging(catalog, lake.catalog.name)
         print(f"load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores, Spark {spark.version}")
         print(
             "| files | number | rows | MB | plain rows/s | held rows/s | ratio | large batch rows/s | ratio |"

@@ -105,9 +105,9 @@ def parquet_pieces(
     room: Room | None,
 ) -> Iterator[Fields]:
     """The rows of a Parquet file, in at least one piece. `layout`: its columns, or those that are read; `types`: of its
-    columns, by the log. Parquet does not check
-    that a text is UTF-8; a row with another one is bad, unless it is in a column of `unchecked`, whose values have
-    other faults then. Raises what Arrow raises, and TooLarge if there is no `room`."""
+    columns, by the log. Parquet does not check that a text is UTF-8; a row with another one is bad, unless it is in a
+    column of `unchecked`, whose values have other faults then. Raises what Arrow raises, and TooLarge if there is no
+    `room`."""
     first, waiting, size = 0, [], 0
     with _opened(store, file) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit="us") as parquet:
         schema, columns = parquet.schema_arrow, None

@@ -116,15 +116,15 @@ def looked_at(
 ) -> Iterator[pa.Table]:
     """As `changes_in_pieces`, of a Parquet file, with images `of_key` only. Raises Unusable if DMS's own columns are
     spelled otherwise than DMS does: then `bronze/reader/as_is.py` may not give the same values."""
-    decoder = _Decoder(store, name, of_key(table), dms, True, None)
-    (whole,) = _Decoder(store, name, table, dms, True, None).shares([file])
-    then = decoder._settings(whole.layout)
+    decoder, keys = _Decoder(store, name, table, dms, True, None), of_key(table)
+    (whole,) = decoder.shares([file])
+    then = decoder.settings(whole.layout)
     own = {then.operation_column, then.timestamp_column_name}
     own |= {then.change_sequence_column} if file.kind is FileKind.CDC else set()
     wanted = {*own, *table.primary_key, *(before_image(then, column) for column in table.primary_key)}
-    kept = [pair for pair in whole.layout.in_file.items() if pair[0] in wanted] or [
-        *whole.layout.in_file.items()
-    ][:1]
+    every = [*whole.layout.in_file.items()]
+    # Of no column, Arrow would read no rows either.
+    kept = [pair for pair in every if pair[0] in wanted] or every[:1]
     columns, written = zip(*kept, strict=True)
     share = replace(whole, layout=replace(whole.layout, columns=columns, written=written))
     for fields in decoder.pieces(share, address=""):  # which nobody needs here
@@ -136,7 +136,7 @@ def looked_at(
         sequences = fields.values.get(then.change_sequence_column or "")
         if sequences is not None and not _are_written(sequences):
             raise Unusable
-        yield decoder.typed(fields, share)
+        yield typed_changes(fields, file.kind, share.types, keys, then)
 
 
 def _are_written(texts: pa.ChunkedArray) -> bool:
@@ -192,7 +192,7 @@ class _Decoder:
 
     def _headerless(self, file: LoggedFile) -> Layout:
         layouts = headerless_layouts(self.name, file, self.table, self.dms)
-        then = self._settings(layouts[0])
+        then = self.settings(layouts[0])
         if (layout := agreed_layout(layouts, file.kind, None, then)) is not None:
             return layout
         seen = value_facts(self._text_file(_Share(file, layouts[0])).pieces(), layouts, self.table, then)
@@ -207,7 +207,7 @@ class _Decoder:
     def pieces(self, share: _Share, address: str | None = None) -> Iterator[Fields]:
         """The rows of a share, in at least one piece. `address`: by default the file's."""
         if share.file.format == "parquet":
-            unchecked = checked_as_values(self._settings(share.layout))
+            unchecked = checked_as_values(self.settings(share.layout))
             address = self._address(share.file) if address is None else address
             return parquet_pieces(
                 self.store, share.file, share.layout, share.types or {}, unchecked, address, self.room
@@ -215,12 +215,12 @@ class _Decoder:
         return self._text_file(share).pieces(self.room)
 
     def typed(self, fields: Fields, share: _Share) -> pa.Table:
-        then = self._settings(share.layout)
+        then = self.settings(share.layout)
         return typed_changes(fields, share.file.kind, share.types, self.table, then, explain=self.explain)
 
     def _text_file(self, share: _Share) -> TextFile:
         file, layout = share.file, share.layout
-        then, address = self._settings(layout), self._address(file)
+        then, address = self.settings(layout), self._address(file)
         return TextFile(
             self.store, file, layout, self.table, then, share.among, address, explain=self.explain
         )
@@ -228,6 +228,6 @@ class _Decoder:
     def _address(self, file: LoggedFile) -> str:
         return spark_address(self.store.spark_uri(file.path))
 
-    def _settings(self, layout: Layout) -> DmsSettings:
+    def settings(self, layout: Layout) -> DmsSettings:
         """The settings of the layout's time."""
         return self.table.settings_in(layout.era, self.dms)

@@ -37,19 +37,24 @@ def decoded_frame(
     reasons why the row cannot be used, else NULL), `_image` struct of silver's columns, and for a table with a key
     `_before` struct of the key columns before an update (NULL where DMS wrote none); with csv_no_sup_value or
     kept_when_null also `_unsupplied`, an array of the names of columns whose values the source did not supply."""
-    rows = arrow_frame(spark, changes.rename_columns(list(_places(changes.schema).values())), staging)
+    rows = arrow_frame(spark, with_places(changes), staging)
     return _as_changes(rows, changes.schema, images, before)
 
 
 def staged_frame(
     spark: SparkSession, schema: pa.Schema, staged: StagedTable, images: Sequence[str], before: Sequence[str]
 ) -> DataFrame:
-    """The same, of staged changes. `schema`: as decoded."""
-    return _as_changes(staged_rows(spark, staged), schema, images, before)
+    """The same, of changes that were staged `with_places`. `schema`: as decoded."""
+    return _as_changes(spark.table(staged.name), schema, images, before)
+
+
+def with_places(changes: pa.Table) -> pa.Table:
+    """Decoded changes with names that no column of a source has."""
+    return changes.rename_columns(list(_places(changes.schema).values()))
 
 
 def _places(schema: pa.Schema) -> dict[str, str]:
-    """A name that no column of a source has, by a column of decoded changes."""
+    """By a column of decoded changes, its name in a frame."""
     return {name: f"c{at}" for at, name in enumerate(schema.names)}
 
 
@@ -75,14 +80,9 @@ def _as_changes(
 def arrow_frame(spark: SparkSession, rows: pa.Table, staging: Staging) -> DataFrame:
     """The rows. Columns have the types of `image_type`; the last ones may be lists of texts."""
     if not _fits_plan(rows):
-        return staged_rows(spark, _staged(rows, staging))
+        return spark.table(_staged(rows, staging).name)
     # In one piece: PySpark loses the rows behind an empty one.
     return spark.createDataFrame(rows.combine_chunks(), _spark_schema(rows.schema)).coalesce(1)
-
-
-def staged_rows(spark: SparkSession, staged: StagedTable) -> DataFrame:
-    """The rows of a staged table."""
-    return spark.table(staged.name)
 
 
 def _spark_schema(rows: pa.Schema) -> StructType:

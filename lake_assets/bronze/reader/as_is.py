@@ -39,9 +39,8 @@ def may_be_as_is(name: str, file: LoggedFile, table: TableConfig, dms: DmsSettin
     layout, types, then = parquet_layout(name, file, table, dms)
     if marks_unsupplied(table, then) or table.clock(then) != LocalClock():
         return False
-    if file.kind is FileKind.CDC and not {then.change_sequence_column, then.timestamp_column_name} & {
-        *layout.columns
-    }:
+    ordering = {then.change_sequence_column, then.timestamp_column_name}
+    if file.kind is FileKind.CDC and ordering.isdisjoint(layout.columns):
         return False  # its sequences are made of the times in names
     before = {before_image(then, column.name): column for column in matched_columns(table)}
     wanted = {column.name: column for column in table.columns} | {
@@ -101,10 +100,12 @@ def _operation(at: Mapping[str, Sql], kind: FileKind, dms: DmsSettings) -> Sql:
     written = at.get(dms.operation_column or "")
     if written is None:
         return literal("U" if kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
-    words = [
+    if not dms.operations:
+        return written
+    words = (
         sql("WHEN {word} THEN {op}", word=literal(word), op=literal(op))
-        for word, op in {"I": "I", **dms.operations}.items()
-    ]
+        for word, op in dms.operations.items()
+    )
     return sql("CASE {written} {words} ELSE {written} END", written=written, words=joined(" ", words))
 
 

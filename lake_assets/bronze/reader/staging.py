@@ -21,7 +21,6 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
-from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import drop, drop_with_files, tables_in
 from lake_assets.spark.sql import Sql, quoted
@@ -53,9 +52,8 @@ class Staging:
         self._tables: list[StagedTable] = []
 
     def table(self, schema: pa.Schema) -> "StagedTable":
-        """A new table with these columns; lists, of texts, come last."""
+        """A new table with these columns; lists, of texts, come last. The namespace is there: it has the file log."""
         name = f"{PREFIX}_{datetime.now(UTC):{_STAMP}}_{uuid4().hex[:12]}"
-        ensure_namespace(self._catalog, NAMESPACE)
         with_ids = _with_ids(schema)
         made = self._catalog.create_table(f"{NAMESPACE}.{name}", with_ids, properties=_PROPERTIES)
         found = StagedTable(made, with_ids, quoted(self._spark_catalog, NAMESPACE, name))

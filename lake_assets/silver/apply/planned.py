@@ -165,7 +165,7 @@ def in_context(
                 raise broken from error
             raise
         except ObjectGone:
-            refuse_gone(target, context.store, batch.files, f"the next batch of {target.identifier} needs")
+            _refuse_gone(context)
             raise
         except LakeError:
             raise
@@ -223,12 +223,17 @@ def _diagnosed(context: BatchContext, error: Exception) -> tuple[Exception, list
             context.spark, context.store, files, lambda file: contracts.at(file.offset).contract.dms
         )
     except StoreError:
-        refuse_gone(
-            context.target, context.store, files, f"the next batch of {context.target.identifier} needs"
-        )
+        _refuse_gone(context)
         raise
     except Exception as again:  # noqa: BLE001  (not a fault of the files; this is the cause)
         return again, []
+
+
+def _refuse_gone(context: BatchContext) -> None:
+    """As `refuse_gone`, of the batch's files."""
+    target = context.target
+    which = f"the next batch of {target.identifier} needs"
+    refuse_gone(target, context.store, context.batch.files, which)
 
 
 def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile], which: str) -> None:

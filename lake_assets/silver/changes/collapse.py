@@ -7,6 +7,7 @@ batch. Not here: which files, writing the state to the table. DataFrame API only
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
@@ -77,16 +78,7 @@ def figures(changes: Observed, used: Observed, checked: ChangeFigures | None = N
             min_commit_ts=None if first is None else instant(first),
             max_commit_ts=None if micros is None else instant(micros),
         )
-    return ChangeFigures(
-        rows=seen["rows"],
-        by_op=dict(known.by_op),
-        min_sequence=known.min_sequence,
-        max_sequence=known.max_sequence,
-        max_commit_ts=known.max_commit_ts,
-        min_commit_ts=known.min_commit_ts,
-        used=used.get["rows"],
-        bad_rows=seen["bad_rows"],
-    )
+    return replace(known, rows=seen["rows"], used=used.get["rows"], bad_rows=seen["bad_rows"])
 
 
 def instant(micros: int) -> datetime:

@@ -167,11 +167,12 @@ class Reading:
     def _stage(self, *, reads: bool) -> None:
         """Stages the files of each group that Spark does not read itself, and sets what is known of all files."""
         known: dict[int, KnownFile] = {}
-        parquet = [part.file for part in self.parts if part.file.format == "parquet"]
-        self._listed = as_listed(self._store, parquet) if reads else frozenset()
-        for place, group in enumerate(self._groups):
-            as_is = self._looked_at(group) if reads and self._is_read_whole else {}
-            self._as_is[place] = [file for file in group.files if file.offset in as_is]
+        may_read = [self._may_be_as_is(group) if reads else [] for group in self._groups]
+        listed = as_listed(self._store, [file for files in may_read for file in files])
+        for place, (group, files) in enumerate(zip(self._groups, may_read, strict=True)):
+            with_keys = self._looks_at_keys(group)
+            as_is = look_at(self._store, self._target, group, files, with_keys=with_keys)
+            self._as_is[place] = [file for file in files if file.offset in as_is]
             others = [file for file in group.files if file.offset not in as_is]
             staged = self._staged_files(group, others) if others else None
             self._staged.append(staged)
@@ -179,25 +180,26 @@ class Reading:
         if self._is_read_whole and known.keys() == {part.file.offset for part in self.parts}:
             self._known = known
         paths = {file.path for files in self._as_is for file in files}
-        self._listed = frozenset(obj for obj in self._listed if obj.key in paths)
+        self._listed = frozenset(obj for obj in listed if obj.key in paths)
 
     def _staged_files(self, group: FileGroup, files: Sequence[LoggedFile]) -> StagedGroup:
-        with_keys = self._is_read_whole and self._looks_at_keys(group)
+        with_keys = self._looks_at_keys(group)
         return stage_group(
             self._store, self._target, group, files, self._contracts, self._staging, with_keys=with_keys
         )
 
-    def _looked_at(self, group: FileGroup) -> dict[int, KnownFile]:
-        """By offset, what is known of the group's files that Spark can read itself."""
+    def _may_be_as_is(self, group: FileGroup) -> list[LoggedFile]:
+        """The group's files that Spark may read itself, after a look at them."""
         target, dms = self._target, group.version.contract.dms
-        if target.config.mask or not is_current(group.version, self._contracts, target):
-            return {}
+        has_other_rows = target.config.mask or not is_current(group.version, self._contracts, target)
+        if has_other_rows or not self._is_read_whole:
+            return []
         table = group.table(target.config)
-        files = [file for file in group.files if may_be_as_is(target.table, file, table, dms)]
-        return look_at(self._store, target, group, files, with_keys=self._looks_at_keys(group))
+        return [file for file in group.files if may_be_as_is(target.table, file, table, dms)]
 
     def _looks_at_keys(self, group: FileGroup) -> bool:
-        return self._wants_keys and has_known_keys(group.version, self._contracts, self._target)
+        known = has_known_keys(group.version, self._contracts, self._target)
+        return known and self._is_read_whole and self._wants_keys
 
     @property
     def _wants_keys(self) -> bool:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lake_assets.bronze.decode.dms_columns import FAULTS
 from lake_assets.bronze.decode.files import changes_in_pieces, looked_at, of_key
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.arrow_frame import with_places
 from lake_assets.bronze.reader.staging import StagedFile, StagedTable, Staging
 from lake_assets.config import KEYED_MODES, TableConfig
 from lake_assets.schema.contract import Contracts
@@ -95,7 +96,7 @@ class _Stage:
     def _table(self, rows: pa.Table) -> StagedTable:
         with self.lock:
             if rows.schema not in self.tables:
-                self.tables[rows.schema] = self.staging.table(_to_stage(rows.slice(0, 0)).schema)
+                self.tables[rows.schema] = self.staging.table(with_places(rows.slice(0, 0)).schema)
             return self.tables[rows.schema]
 
     def _file(
@@ -116,7 +117,7 @@ class _Stage:
                 rows = in_silver(changes, self.group, self.contracts, target)
                 if rows.schema not in outs:
                     outs[rows.schema] = opened.enter_context(self._table(rows).file())
-                outs[rows.schema].add(_with_repeating(_to_stage(rows), rows.schema))
+                outs[rows.schema].add(with_places(_with_repeating(rows)))
                 yield rows
 
         return _known(file, staged(), target.config, target.key if self.with_keys else None)
@@ -158,18 +159,17 @@ def _known(
     return KnownFile(seen, pa.concat_tables(whole, promote_options="default") if is_known else None)
 
 
-def _to_stage(changes: pa.Table) -> pa.Table:
-    """With names that every table can have."""
-    return changes.rename_columns([f"c{place}" for place in range(changes.num_columns)])
-
-
-def _with_repeating(rows: pa.Table, decoded: pa.Schema) -> pa.Table:
-    """With the few different operations, and the one address of a file, once each."""
-    operation, file = decoded.get_field_index("_op"), decoded.get_field_index("_file")
-    rows = rows.set_column(operation, rows.field(operation).name, rows[operation].dictionary_encode())
-    address = pa.array(rows[file].slice(0, 1).to_pylist(), pa.string())
-    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), address)
-    return rows.set_column(file, rows.field(file).name, same)
+def _with_repeating(changes: pa.Table) -> pa.Table:
+    """Changes of one file, with the few different operations and the file's address once each."""
+    address = pa.array(changes["_file"].slice(0, 1).to_pylist(), pa.string())
+    numbers = pa.array(np.zeros(changes.num_rows, np.int32))
+    encoded = {
+        "_op": changes["_op"].dictionary_encode(),
+        "_file": pa.DictionaryArray.from_arrays(numbers, address),
+    }
+    for name, values in encoded.items():
+        changes = changes.set_column(changes.schema.get_field_index(name), name, values)
+    return changes
 
 
 def _shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:

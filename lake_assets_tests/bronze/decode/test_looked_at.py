@@ -21,16 +21,9 @@ from lake_assets.silver.changes.hold_batch import keys_of
 from lake_assets.silver.changes.stage_batch import _known
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.storage.object_store import LocalStore
-from lake_assets_tests.helpers.files.read_folder import Folder
+from lake_assets_tests.helpers.files.read_folder import PARQUET_DMS, Folder
 
 FIRST, SECOND = "2026-03-01 12:00:00.5", "2026-03-01 12:00:01"
-DMS: dict[str, Any] = {
-    "timestamp_column_name": "commit_ts",
-    "change_sequence_column": "change_seq",
-    "before_image_prefix": "BI_",
-    "include_op_for_full_load": True,
-    "data_format": "parquet",
-}
 CHANGES: dict[str, Any] = {
     "Op": ["I", "U", "D"],
     "commit_ts": [SECOND, FIRST, SECOND],
@@ -60,7 +53,7 @@ class InBucket(LocalStore):
 
 
 def folder_of(path: Path, columns: Mapping[str, Any], name: str = CDC, **dms: Any) -> Folder:
-    folder = Folder(path, {"id": "long not null", "v": "string not null"}, ["id"], **DMS | dms)
+    folder = Folder(path, {"id": "long not null", "v": "string not null"}, ["id"], **PARQUET_DMS | dms)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(columns)), sink, row_group_size=2)
     assert folder.put(f"public/items/{name}.parquet", sink.getvalue().to_pybytes())

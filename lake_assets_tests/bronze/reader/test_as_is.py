@@ -19,17 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.reader.as_is import UNLIKE, as_is, may_be_as_is
 from lake_assets.config import TableConfig
-from lake_assets_tests.helpers.files.read_folder import Folder, read_changes
+from lake_assets_tests.helpers.files.read_folder import PARQUET_DMS, Folder, read_changes
 
 pytestmark = pytest.mark.spark
 NAME = "public.items"
-DMS: dict[str, Any] = {
-    "timestamp_column_name": "commit_ts",
-    "change_sequence_column": "change_seq",
-    "before_image_prefix": "BI_",
-    "include_op_for_full_load": True,
-    "data_format": "parquet",
-}
 AT = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
 VALUES: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "id": ("long not null", pa.int32(), [1, 2, -3]),
@@ -55,7 +48,7 @@ OWN: dict[str, list[Any]] = {
 
 def folder_of(path: Path, **dms: Any) -> Folder:
     columns = {name: declared for name, (declared, _, _) in VALUES.items()}
-    return Folder(path, columns, ["id", "part"], **DMS | dms)
+    return Folder(path, columns, ["id", "part"], **PARQUET_DMS | dms)
 
 
 def put(folder: Folder, columns: Mapping[str, Any], name: str = "20260301-120000000") -> None:

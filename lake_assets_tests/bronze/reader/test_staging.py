@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.reader import staging
 from lake_assets.bronze.reader.arrow_frame import arrow_frame
 from lake_assets.bronze.reader.staging import StagedTable, Staging, drop_abandoned
+from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import tables_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, lake_config
@@ -26,7 +28,9 @@ ROWS = pa.table({"c0": pa.array(["a", "b"]).dictionary_encode()})
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    return LakeRuntime(lake_config(tmp_path, {"public.items": ITEMS})).catalog
+    found = LakeRuntime(lake_config(tmp_path, {"public.items": ITEMS})).catalog
+    ensure_namespace(found, NAMESPACE)
+    return found
 
 
 def files(folder: Path) -> list[Path]:
@@ -106,6 +110,7 @@ def test_spark_has_the_rows_of_every_type(
     one = pa.concat_tables([pa.table(columns), nothing])
     table = pa.concat_tables([one] * rows) if rows else one.slice(0, 0)
     runtime = LakeRuntime(lake_config(tmp_path, {"public.items": ITEMS}))
+    ensure_namespace(runtime.catalog, NAMESPACE)
     batch = Staging(runtime.catalog, runtime.lake.catalog.name)
     session = runtime.sessions.root()
     planned = arrow_frame(session, table, batch)

@@ -22,6 +22,15 @@ from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import LocalStore, ObjectStore
 from lake_assets_tests.helpers.files.dms_files import NOON
 
+PARQUET_DMS: dict[str, Any] = {
+    "timestamp_column_name": "commit_ts",
+    "change_sequence_column": "change_seq",
+    "before_image_prefix": "BI_",
+    "include_op_for_full_load": True,
+    "data_format": "parquet",
+}
+"""An endpoint that writes Parquet with all columns of its own."""
+
 
 def logged(store: LocalStore, key: str, dms: DmsSettings, offset: int = 1) -> LoggedFile:
     """The file as the log would have it. Raises UnreadableFile."""
