@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import UndeterminedRow
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.oracles import oracle_shapes
 from lake_assets_tests.silver.test_kept_when_null import CASES, COLUMNS, ITEMS, Story, batches
@@ -49,7 +49,7 @@ def versions(story: Story, key: int, *names: str) -> list[Any]:
 def test_each_version_has_the_former_value(
     spark: SparkSession, tmp_path: Path, form: str, split: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LARGE", 1 if large else reading.LARGE)
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1 if large else decoding.MOST_BYTES)
     story = Story(tmp_path, form, **SHAPES)
     for _ in story.turns(batches(story, split)):
         check(story)

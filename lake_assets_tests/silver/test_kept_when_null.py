@@ -1,8 +1,8 @@
 """Large values that an update leaves out (`kept_when_null`): the file has NULL, and the row keeps its value.
 
 Here: one story in every format, split into batches and order of arrival, beside the oracle; and what is not
-known. Not here: the rule by which rows are followed (`changes/test_lineage.py`), histories by chance
-(`changes/test_lineage_by_chance.py`, `test_random_histories.py`, `test_random_shapes.py`, `soak/`), tables that keep
+known. Not here: the rule by which rows are followed (`reduce/test_lineage.py`), histories by chance
+(`reduce/test_lineage_by_chance.py`, `test_random_histories.py`, `test_random_shapes.py`, `soak/`), tables that keep
 the past (`test_kept_in_the_past.py`).
 """
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import UndeterminedRow
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes import reading
 from lake_assets.silver.reconcile.compare_slices import compare
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets_tests.helpers.files.dms_files import (
@@ -146,7 +146,7 @@ def test_current_rows_and_their_log(
     spark: SparkSession, tmp_path: Path, form: str, split: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log shows what the files have: NULL."""
-    monkeypatch.setattr(reading, "LARGE", 1 if large else reading.LARGE)
+    monkeypatch.setattr(decoding, "MOST_BYTES", -1 if large else decoding.MOST_BYTES)
     story = Story(tmp_path, form, also=["change_log"])
     for _ in story.turns(batches(story, split)):
         assert story.bench.rows() == story.bench.truth()

@@ -25,7 +25,8 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply import turn as table_turn
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.changes import reading
+from lake_assets.silver.changes import keyed_events, reading
+from lake_assets.silver.reduce import edit_keys
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.oracles.masks import masked
 from lake_assets_tests.helpers.processes.faults import Killed
@@ -164,11 +165,14 @@ def outcome_of(
 
 @contextmanager
 def as_large(seed: int) -> Iterator[None]:
-    """Has every second history applied by the strategies for large batches, half of the others by rows that this
-    process holds, and every third one without a batch that has both a full load and changes."""
-    large = patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
+    """Has every second history applied without rows that this process holds, half of these in pieces of a few keys, and
+    every third one without a batch that has both a full load and changes."""
     held = patch.object(decoding, "MOST_BYTES", decoding.MOST_BYTES if seed // 4 % 2 else -1)
-    with large, held, patch.object(table_turn, "SMALL_LOAD", reading.SMALL_LOAD if seed % 3 else 0):
+    pieces = patch.object(
+        keyed_events, "ROWS_OF_A_PIECE", keyed_events.ROWS_OF_A_PIECE if seed // 2 % 2 else 20
+    )
+    keys = patch.object(edit_keys, "MOST_HELD", edit_keys.MOST_HELD if seed // 2 % 2 else 10)
+    with held, pieces, keys, patch.object(table_turn, "SMALL_LOAD", reading.SMALL_LOAD if seed % 3 else 0):
         yield
 
 

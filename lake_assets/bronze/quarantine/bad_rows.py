@@ -6,13 +6,9 @@ counting a file's rows (`bronze/files/inspect.py`).
 
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
-from urllib.parse import unquote
-
-from pyspark.sql import DataFrame
 
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.places import plain
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.words import many
 
@@ -39,21 +35,15 @@ def stop_for_bad_rows(
     )
 
 
-def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataFrame) -> NoReturn:
-    """Raises RowCountMismatch. Reads `changes` once more, to name the first file whose number of rows differs from
-    `counted`, the number without the reader, by address."""
-    seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
+def refuse_missing_rows(table: str, counted: Mapping[str, int], seen: Mapping[str, int]) -> None:
+    """Raises RowCountMismatch for the first file of which not as many rows were read as by its own count. `counted`,
+    `seen`: by address."""
     for address, rows in counted.items():
-        if (read := seen.get(plain(address), 0)) != rows:
-            differs = f"{address} holds {many(rows, 'row')} by its own count, the reader saw {read}"
-            break
-    else:
-        first = next(iter(counted))
-        which = first if len(counted) == 1 else f"{many(len(counted), 'file')} from {first} on"
-        differs = f"the first read of {which} gave a wrong number of rows, a second read gave the right one"
-    raise RowCountMismatch(
-        table,
-        f"{differs}. Nothing of this batch was published.",
-        "A file that was still being written is read whole by the next run; if this repeats, look for an empty line "
-        "or an unpaired quote in it.",
-    )
+        if (read := seen.get(address, 0)) != rows:
+            raise RowCountMismatch(
+                table,
+                f"{address} holds {many(rows, 'row')} by its own count, the reader saw {read}. Nothing of this batch "
+                "was published.",
+                "A file that was still being written is read whole by the next run; if this repeats, look for an empty "
+                "line or an unpaired quote in it.",
+            )

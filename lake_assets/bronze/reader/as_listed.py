@@ -2,7 +2,7 @@
 
 A look at a file's keys decides how its rows are written. Spark reads the file later, and it may have been written again
 in between. Here: listing the files again. Not here: files that are gone (`bronze/scan/vanished.py`), the look
-(`silver/changes/stage_batch.py`).
+(`silver/changes/staged_rows.py`).
 """
 
 from collections import defaultdict

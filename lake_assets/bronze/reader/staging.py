@@ -2,7 +2,7 @@
 
 It is an Iceberg table of the lake's own namespace, because Spark can read whatever the catalog has, wherever it runs
 and whoever owns the bucket. `clear` drops the tables. Those of a killed process are dropped by maintenance. Here:
-writing, publishing and dropping them. Not here: which rows (`silver/changes/stage_batch.py`,
+writing, publishing and dropping them. Not here: which rows (`silver/changes/staged_rows.py`,
 `bronze/reader/arrow_frame.py`).
 """
 

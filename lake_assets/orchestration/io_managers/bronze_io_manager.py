@@ -76,7 +76,7 @@ class BronzeIOManager(dg.IOManager):
         reading = Reading(
             spark, store, target, parts_of(files), Contracts((today,)), staging=staging, spark_reads=False
         )
-        changes = reading.every
+        changes = reading.changes
         if config.mask:
             # In a row that does not fit, a masked value may be in the place of another.
             changes = changes.withColumn("_image", F.when(F.col("_bad").isNull(), F.col("_image")))

@@ -22,17 +22,18 @@ from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_periods import all_touched
+from lake_assets.silver.reduce.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
-    added_rows,
     count_rows,
+    count_unseen,
     delete_rows,
     next_position,
+    refuse_unforeseen,
     repeat_position,
     write_final_commit,
 )
@@ -68,8 +69,10 @@ def apply_batch(
     try:
         return _attempted(context, before_publish)
     except Unforeseen as reason:
-        logger.info("%s: the batch is applied in steps: %s", context.target.identifier, reason)
-        return _attempted(replace(context, in_steps=True), before_publish)
+        logger.info(
+            "%s: the batch is applied again, by its decoded files: %s", context.target.identifier, reason
+        )
+        return _attempted(replace(context, spark_reads=False), before_publish)
 
 
 def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
@@ -155,10 +158,10 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         write_final_commit(context, current, result, written)
         # Nothing is written after it: one look at the branch serves both checks.
         table, head = current.head(context.runtime.catalog)
-        written.confirm(added_rows(head) - written.kept_rows)
+        refuse_unforeseen(reader, current, head, result, written)
     with context.watch.stage("check"):
         result = count_rows(reader, table, head, result, written, before)
-        unseen = written.unseen_updates(result.rows_removed)
+        unseen = count_unseen(context, written, result.rows_removed)
         result = replace(result, unseen_updates=unseen)
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
             position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
@@ -200,7 +203,7 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         rows_before=context.position.rows,
         position=next_position(context, seen),
         replayed_bytes=reader.replayed_bytes,
-        unmatched=written.unmatched,
+        unmatched=0 if written.recounted is None else written.recounted.unmatched,
         min_sequence=seen.min_sequence,
         superseded_files=batch.superseded_files,
         rows_behind_cut=seen.behind_cut,

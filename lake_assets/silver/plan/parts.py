@@ -36,6 +36,10 @@ class Part:
     requested: tuple[Quarantined, ...] = ()
     """The rows or file for which the record was logged, as far as they are read."""
 
+    def takes(self, place: int) -> bool:
+        """Whether the row at the place is read."""
+        return place in self.only if self.only is not None else place not in self.without
+
     @property
     def rows(self) -> int:
         """Number of rows, by the file's own count."""

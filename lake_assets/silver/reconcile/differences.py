@@ -11,9 +11,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.silver.changes.collapse import collapse
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.reconcile.expected_rows import Within, events_within, held_key
+from lake_assets.silver.reconcile.expected_rows import Within, events_within, held_key, last_events
 from lake_assets.silver.reconcile.key_slices import bucket
 from lake_assets.silver.reconcile.shown_values import shown_value
 from lake_assets.silver.table.change_events import key_columns
@@ -34,21 +33,20 @@ def unequal_buckets(
     target: Target, reading: Reading, main: DataFrame, within: Within
 ) -> tuple[int, list[int]]:
     """How many rows the table has `within`, and the buckets that have to be compared by cells: buckets that differ, and
-    buckets with a key whose last change does not determine its row. Reads the files. Raises RowCountMismatch."""
+    buckets with a key whose last change does not determine its row. Reads the files."""
     names = [column.name for column in target.image_columns]
     image, types = F.col("_image"), {field.name: field.dataType for field in main.schema.fields}
     found = events_within(target, reading, within)
     # Spark sorts only the checksum of each row by key, not the row.
     checksum = _checksum(target, [image[name].cast(types[name]) for name in names])
-    states = collapse(found.withColumn("_image", checksum), target.key)
+    states = last_events(found.withColumn("_image", checksum), target.key)
     living = ~F.col("_tombstone")
     by_files = states.groupBy(bucket(held_key(target)).alias("_bucket")).agg(
         F.count_if(living).alias("rows"),
         F.bit_xor(F.when(~F.col("_tombstone"), F.col("_image"))).alias("checksum"),
         F.bool_or("_doubtful").alias("doubtful"),
     )
-    expected = {row["_bucket"]: row for row in reading.checkpointed(by_files).collect()}
-    reading.figures()
+    expected = {row["_bucket"]: row for row in by_files.collect()}
     own = main.filter(within(own_key(target))).select(
         bucket(own_key(target)).alias("_bucket"),
         _checksum(target, [F.col(quoted(name)) for name in names]).alias("_image"),

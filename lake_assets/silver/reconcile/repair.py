@@ -23,14 +23,14 @@ from lake_assets.errors import ApplyConflict, TableStopped
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.apply_batch import apply_batch
-from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.members import epoch_members, living_files
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.reconcile.compare_slices import at_position, located
 from lake_assets.silver.reconcile.cycle import Cycle
+from lake_assets.silver.reduce.events import events
+from lake_assets.silver.reduce.key_states import broadcast_if_few
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import Position, read_position
@@ -143,6 +143,6 @@ def _keys_in(context: BatchContext, files: list[LoggedFile]) -> DataFrame:
     reading = BatchReader(context).read_again(files, ALL_ROWS)
     if reading is None:
         raise Outdated(f"{target.identifier}: files that were applied meanwhile cannot be read")
-    found = events(reading.good, target.key, before_images=target.before_images)
+    found = events(reading.usable(), target.key, before_images=target.before_images)
     keys = checkpointed(found.select(*key_columns(target.key)).distinct())
     return broadcast_if_few(keys, keys.count())

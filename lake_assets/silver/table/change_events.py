@@ -1,7 +1,7 @@
 """Terms and figures of changes that plans, strategies and reports share. Pure.
 
 Here: kinds of events, phases of a timeline, names of key columns, a commit's part of a sequence, the figures of a
-batch. Not here: computing any of it (`silver/changes/collapse.py`), late changes (`silver/plan/lateness.py`).
+batch. Not here: computing any of it (`silver/reduce/`), late changes (`silver/plan/lateness.py`).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ COMMIT_DIGITS = 16
 INSERTED, MOVED_HERE, UPDATED, DELETED, MOVED_AWAY = "I", "M", "U", "D", "A"
 """Kinds of events; the first two add a row to a key, the last two remove one."""
 KNOWN, EARLIER, VANISHED, OWN = range(4)
-"""Phases of a timeline (`silver/changes/past/timeline.py`): the table's rows; changes from before the epoch that the
+"""Phases of a timeline (`silver/reduce/past/timeline.py`): the table's rows; changes from before the epoch that the
 table lacks; the end of every key that the full load does not have; the epoch's own rows and changes."""
 
 

@@ -21,7 +21,7 @@ class RowCounts:
     quarantined: int
     """Rows that were quarantined."""
     keys: int
-    """Rows after the collapse to one per key; for logs the rows read."""
+    """Distinct keys of the changes; for logs the rows read."""
     written: int
     """Rows that were passed to the writer."""
     added: int

@@ -167,13 +167,12 @@ class Target:
 
     @property
     def matched_by(self) -> tuple[str, ...]:
-        """The columns by which a change finds its row."""
-        if self.config.mode is Mode.FULL_ROW:
-            return tuple(column.name for column in self.image_columns)
-        return self.key
+        """The columns by which a change finds its row, in the order of the table's columns, as files have them."""
+        every = self.config.mode is Mode.FULL_ROW
+        return tuple(column.name for column in self.image_columns if every or column.name in self.key)
 
     def key_matches(self, state: str, table: str) -> Sql:
-        """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
+        """The SQL condition that a key of the changes and a row of the silver table, by their aliases, share a key."""
         pairs = zip(key_columns(self.key), self.key, strict=True)
         return joined(
             " AND ",

@@ -20,17 +20,17 @@ from lake_assets.bronze.reader.places import plain
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes.collapse import has_own_sequence
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_periods import all_touched, touched_by_rows
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.rewritten import former_content, rewritten
+from lake_assets.silver.reduce.events import has_own_sequence
+from lake_assets.silver.reduce.touched_periods import all_touched, touched_by_rows
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch import OVERWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import overwrite, refuse_unforeseen
+from lake_assets.silver.write.commit import overwrite
 from lake_assets.silver.write.compare_rewritten import not_in_log, rows_of_commits
 from lake_assets.silver.write.current.late_batch import refuse_missing
 from lake_assets.spark.checkpoint import Observed, checkpointed
@@ -42,7 +42,7 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole log, read and written in one pass."""
     if (held := _held(reader, reading, after="")) is not None:
-        return replace(held, strategy="overwrite", is_whole=True, touched=all_touched(reader.context.target))
+        return replace(held, strategy=OVERWRITE, is_whole=True, touched=all_touched(reader.context.target))
     target, counted = reader.context.target, Observed()
     changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
     rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
@@ -84,20 +84,19 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
 def _held(reader: BatchReader, reading: Reading, *, after: str) -> Written | None:
     """The rows that this process holds; None if they have to be compared, with each other or with those that were
     applied up to the sequence `after`."""
-    context, seen = reader.context, reading.foreseen
-    if reading.held is None or seen is None or not context.may_foresee:
+    context, seen = reader.context, reading.figures
+    if reading.held is None or context.retries or context.batch.again:
         return None
     is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["U"] + seen.by_op["D"] > 0
-    may_repeat = is_late(seen.min_sequence, after) or not reading.sequences_differ
+    may_repeat = is_late(seen.min_sequence, after) or not reading.held.sequences_differ
     if is_refused or may_repeat:
         return None
-    reader.check(reading, seen)
+    reader.check(reading)
     return Written(
         strategy="append",
         keys=seen.used,
         rows=seen.used,
-        images=reading.held.every,
-        confirm=lambda added: refuse_unforeseen(added, seen.used),
+        images=reading.held.log_rows,
     )
 
 
@@ -105,12 +104,12 @@ def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> Non
     """Raises TableStopped for updates and deletes of a log of inserts."""
     others = seen.by_op["U"] + seen.by_op["D"]
     if target.mode is Mode.APPEND_LOG and others:
-        first = reading.changes.filter("_op IN ('U', 'D')").agg(F.min("_file").alias("file")).first()
-        assert first is not None, "an aggregate has a row"
+        of_file = {address: seen.by_op["U"] + seen.by_op["D"] for address, seen in reading.by_file().items()}
+        first = min(address for address, number in of_file.items() if number)
         raise TableStopped(
             target.table,
-            f"{many(others, 'change', 'update')} or {does(others, 'delete')}, the first of them in "
-            f"{first['file']}; an append_log cannot express that.",
+            f"{many(others, 'change', 'update')} or {does(others, 'delete')}, the first of them in {first}; an "
+            "append_log cannot express that.",
             "Declare a primary_key for mode: current, or use mode: change_log.",
         )
 
@@ -179,6 +178,4 @@ def _not_applied(reader: BatchReader, own: Reading, delta: DataFrame) -> DataFra
     reading = reader.read_applied(files)
     if reading is None:
         return delta
-    applied = reading.checkpointed(reading.good)
-    reading.figures()
-    return _not_among(delta, applied)
+    return _not_among(delta, reading.checkpointed(reading.good))

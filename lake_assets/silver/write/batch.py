@@ -5,7 +5,7 @@ it (`orchestration/assets/silver_report.py`).
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,13 +20,28 @@ from lake_assets.silver.table.targets import Target
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lake_assets.silver.reduce.edit import Edit
     from lake_assets.spark.checkpoint import Observed
 
 NO_KEY = "the table can have none of the batch's keys"
 """Reason to append without a delete."""
+OVERWRITE = "overwrite"
+"""Strategy of a full load: the batch's rows replace all rows of the table."""
 REWRITE = "rewrite"
 """Strategy of a batch whose one commit replaces all rows of the table by its other rows and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """Figures of a table that keeps former rows, has no key, or is repaired: its rows were read to replace them."""
+
+    replaced: int | None = None
+    """Number of rows that the written ones replace, by reading those rows; None if they replace all."""
+    versions: int = 0
+    """The images from which its rows were computed, the table's own included."""
+    unmatched: int = 0
+    """Rows that the batch should have removed from a table without a key, and that the table did not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +53,24 @@ class Written:
     reason: str = ""
     """Why this one was chosen, where there was a choice."""
     keys: int = 0
-    """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
+    """Distinct keys of the changes; an upper bound for a full load, the rows for a log."""
+    followed: int = 0
+    """Keys among `keys` that no change of the batch names, but from which its rows moved."""
     rows: int = 0
+    """Rows that are written."""
     images: "DataFrame | None" = None
     """Rows still to be written; None when they are on the branch already."""
     is_whole: bool = False
     """Whether `images` are all rows that the table will have; else they are appended."""
-    replaced: int | None = None
-    """Number of rows that the written ones replace, by reading those rows; None if the strategy does not read them."""
-    versions: int = 0
-    """For a table that keeps former rows, the images from which its rows were computed, the table's own included."""
-    touched: Mapping[str, str] = field(default_factory=dict)
-    """The summary properties that name the days and hours of old and new images in tracked columns."""
-    followed: int = 0
-    """Keys among `keys` that no change of the batch names, but from which its rows moved."""
+    may_repeat: bool = False
+    """Whether keys may be there twice, which a count of the written ones shows."""
     kept: "Observed | None" = None
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
-    unseen_updates: Callable[[int], int] = lambda removed: 0
-    """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
-    confirm: Callable[[int], None] = lambda added: None
-    """Called after the last write, before the rows are counted, with the number of rows that it has added besides
-    `kept_rows`. Raises Unforeseen if these are not those that were foreseen."""
-    present: int | None = None
-    """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
-    unmatched: int = 0
-    """Rows that the batch should have removed from a table without a key, and that the table did not have."""
+    touched: Mapping[str, str] = field(default_factory=dict)
+    """The summary properties that name the days and hours of old and new images in tracked columns."""
+    edit: "Edit | None" = None
+    """What was written, if it is of a table of current rows and no key was recomputed."""
+    recounted: Recounted | None = None
 
     @property
     def kept_rows(self) -> int:
@@ -72,9 +80,9 @@ class Written:
     def unknown_rows(self, removed: int, unseen_updates: int, epoch: int) -> int:
         """Number of changes of rows that the table did not have, for a batch that has removed `removed` rows. After a
         full load only updates count: a row that is deleted while the load runs may be in none of its parts."""
-        if epoch or self.present is None:
+        if epoch or self.edit is None or self.strategy == OVERWRITE:
             return unseen_updates
-        return max(0, self.present - removed)
+        return max(0, self.edit.present - removed)
 
 
 @dataclass(slots=True)
@@ -167,15 +175,22 @@ class TableResult:
 
 
 class Stopwatch:
-    """Seconds per stage of a batch."""
+    """Seconds per stage of a batch. A stage within another one does not count for that."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self._within: list[float] = []
+        """Of each stage that has not ended, the seconds of the stages within it."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
+        self._within.append(0.0)
         try:
             yield
         finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
+            whole = time.perf_counter() - start
+            own = whole - self._within.pop()
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + own, 3)
+            if self._within:
+                self._within[-1] += whole

@@ -61,8 +61,8 @@ class BatchContext:
     """Whether the table's rows are of another shape or masked otherwise: none of them is read, all are replaced."""
     states: DataFrame | None = None
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
-    in_steps: bool = False
-    """Whether the changes are computed before any row is written, however many they are."""
+    spark_reads: bool = True
+    """Whether Spark may read Parquet files as they are, and large full loads be written before their keys are known."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
@@ -142,12 +142,6 @@ class BatchContext:
     def retries(self) -> bool:
         """Whether the batch retries rows that were quarantined earlier."""
         return any(file.retry for file in self.batch.files)
-
-    @property
-    def may_foresee(self) -> bool:
-        """Whether a look at the files may foresee the batch: no earlier look failed to, and no row of the files was
-        applied or quarantined before."""
-        return not (self.in_steps or self.retries or self.batch.again)
 
     def held(self) -> list[Quarantined]:
         """The table's entries in the quarantine, in every state."""

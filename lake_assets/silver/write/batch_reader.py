@@ -42,6 +42,7 @@ class BatchReader:
         self.quarantine = BatchQuarantine(context)
         self.parts: Sequence[Part] = ()
         """The parts of the batch's files that are read."""
+        self._readings: list[Reading] = []
         self.rows_counted = 0
         """Rows of the batch's files by their own count."""
         self.seen = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
@@ -70,15 +71,18 @@ class BatchReader:
         self.quarantine.hold(unreadable)
         return self._reading(found, self.context.row_cut) if found else None
 
-    def check(self, reading: Reading, seen: ChangeFigures | None = None) -> ChangeFigures:
-        """The figures of the batch's files, once the files have been read. `seen`: the figures, if they were
-        known before. Raises TableStopped for more bad rows than the table's limits allow, and RowCountMismatch."""
-        self.seen = reading.figures() if seen is None else seen
+    def check(self, reading: Reading) -> ChangeFigures:
+        """The figures of the batch's files. Raises TableStopped for more bad rows than the table's limits allow."""
+        self.seen = reading.figures
         self.rows_counted = reading.rows_counted
         if self.seen.bad_rows:
             explain_misfits(self.context, reading)
         self.quarantine.hold(bad_rows(self.context, reading, self.seen))
         return self.seen
+
+    def refuted(self) -> str | None:
+        """Why Spark may have read other rows than were looked at; None if it has not. Once they have been computed."""
+        return next((why for reading in self._readings if (why := reading.refuted()) is not None), None)
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
@@ -93,9 +97,9 @@ class BatchReader:
         applied = [part for part in self._parts(files) if part.file.offset <= position.log_offset]
         return self._parts_again(applied, _up_to(position.cut))
 
-    def read_with_own(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading:
+    def read_with_own(self, files: Sequence[LoggedFile]) -> Reading:
         """As `read_again`, for records that include the batch's own."""
-        reading = self.read_again(files, cut)
+        reading = self.read_again(files)
         assert reading is not None, "the batch's own files were just read"
         return reading
 
@@ -142,7 +146,7 @@ class BatchReader:
         context = self.context
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
-        return Reading(
+        reading = Reading(
             context.spark,
             context.store,
             context.target,
@@ -150,8 +154,10 @@ class BatchReader:
             context.contracts,
             cut,
             staging=context.staging,
-            spark_reads=not context.in_steps,
+            spark_reads=context.spark_reads,
         )
+        self._readings.append(reading)
+        return reading
 
 
 def _up_to(cut: datetime | None) -> RowCut:

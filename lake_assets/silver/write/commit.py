@@ -4,7 +4,7 @@ Here: those statements, the properties of the summary, and the check of the rows
 which rows (`current/upsert.py`, `full_row.py`, `append_only_tables.py`, `history_and_soft_delete.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,17 +18,16 @@ from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
-from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, keys_of
-from lake_assets.silver.changes.last_changes import LastChanges
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_periods import all_touched
+from lake_assets.silver.reduce.edit import Edit
+from lake_assets.silver.reduce.touched_periods import all_touched
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.guard import foreign_commits
 from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult, Written
+from lake_assets.silver.write.batch import OVERWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import Observed
@@ -48,17 +47,27 @@ def added_rows(head: Snapshot) -> int:
     return int(summary(head).get("added-records", "0"))
 
 
-def refuse_unforeseen(added: int, rows: int, bad: int = 0) -> None:
-    """Raises Unforeseen unless the branch's last commit has `added` so many rows. `bad`: rows that cannot be used, as
-    far as they were counted."""
-    if added != rows or bad:
-        raise Unforeseen(f"unusable rows: {bad}; written rows: {added}, foreseen: {rows}")
-
-
-def refuse_written_again(reading: Reading) -> None:
-    """Raises Unforeseen if a file may have been written again since the look at its keys."""
-    if not reading.is_as_checked:
-        raise Unforeseen("a file has been written again since its keys were read")
+def refuse_unforeseen(
+    reader: BatchReader, current: Attempt, head: Snapshot, result: BatchResult, written: Written
+) -> None:
+    """Raises Unforeseen if the branch's last commit, `head`, has other rows than the strategy has promised, or Spark
+    has read others than this process. Of a batch that is applied by decoded files, `count_rows` refuses the first, and
+    RowCountMismatch is raised for the second."""
+    context, rows = reader.context, written.rows
+    added = added_rows(head) - written.kept_rows
+    if context.spark_reads and written.images is not None and added != rows:
+        raise Unforeseen(f"written rows: {added}, foreseen: {rows}")
+    if written.may_repeat:
+        refuse_repeated_keys(context, current, rows)
+    if (why := reader.refuted()) is None:
+        return
+    if context.spark_reads:
+        raise Unforeseen(why)
+    raise RowCountMismatch(
+        context.target.table,
+        f"{why}. The batch from {result.first_key} to {result.last_key} was not published.",
+        "The next run reads the files again.",
+    )
 
 
 def refuse_repeated_keys(context: BatchContext, current: Attempt, rows: int) -> None:
@@ -113,30 +122,18 @@ def delete_matching(
         current.delete_matching(keys, matches, condition)
 
 
-def delete_keys(context: BatchContext, current: Attempt, keys: DataFrame, counts: Counts) -> bool:
-    """Deletes on the branch the rows of a batch's keys. `counts`: the figures of the keys. Returns False if the table
-    can have none of the keys."""
-    if not _may_have_some(context, counts):
+def delete_keys(context: BatchContext, current: Attempt, edit: Edit) -> bool:
+    """Deletes on the branch the rows of the edit's keys. Returns False if the table can have none of the keys. With a
+    bit for each number, Spark takes half of the time that it takes with a hash of the keys."""
+    target, keys = context.target, edit.keys
+    if not keys.number or not _may_have_some(context, edit):
         return False
-    target = context.target
-    delete_matching(
-        context, current, keys, target.key_matches("k", "t"), _key_range(target, _range_of(counts))
-    )
-    return True
-
-
-def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> bool:
-    """As `delete_keys`, for the keys of these last changes. With a bit for each number, Spark takes half of the time
-    that it takes with a hash of the keys."""
-    counts, target = last.counts, context.target
-    within = _range_of(counts)
-    marks = None if within is None else last.key_marks(*within)
-    if marks is None or within is None:
-        return delete_keys(
-            context, current, broadcast_if_few(last.keys_in(context.spark), counts.keys), counts
-        )
-    if not _may_have_some(context, counts):
-        return False
+    within = None if keys.range is None else wide_range(*keys.range)
+    bits = None if within is None else keys.bits(*within)
+    if bits is None or within is None:
+        matches = target.key_matches("k", "t")
+        delete_matching(context, current, keys.frame, matches, _key_range(target, within))
+        return True
     # A row outside of the range has no bit, and must not fail the statement.
     bit = (
         "{within} AND "
@@ -147,33 +144,30 @@ def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> b
         "try_subtract(CAST({column} AS BIGINT), {first})", column=quoted("t", target.key[0]), first=within[0]
     )
     with context.watch.stage("delete"):
-        keys = context.spark.createDataFrame(marks)
-        current.delete_by(keys, bit, within=_key_range(target, within), place=place)
+        listed = context.spark.createDataFrame(bits)
+        current.delete_by(listed, bit, within=_key_range(target, within), place=place)
     return True
 
 
-def count_unseen(
-    context: BatchContext, updated: Callable[[], DataFrame], counts: Counts, removed: int
-) -> int:
-    """Number of updates of keys that the table does not have and that no insert or move of the batch added: `updated`
-    are the states of keys whose first change is an update. Keys that the batch deletes do not count: their row may have
-    been deleted while the full load ran. Does not read the table if as many rows were removed as the changes expect."""
-    if not counts.updated or removed == counts.present:
+def count_unseen(context: BatchContext, written: Written, removed: int) -> int:
+    """Number of updates of keys that the table does not have and that no insert or move of the batch added. Keys that
+    the batch deletes do not count: their row may have been deleted while the full load ran. Does not read the table if
+    as many rows were `removed` as the changes expect."""
+    edit = written.edit
+    updated = 0 if edit is None else edit.keys.updated
+    if edit is None or not updated or context.position.snapshot_id is None or written.strategy == OVERWRITE:
+        return updated
+    if removed == edit.present:
         return 0
-    if context.position.snapshot_id is None:
-        return counts.updated
-    keys = keys_of(updated(), context.target, counts.updated)
-    seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
-    return counts.updated - seen
+    keys = edit.keys.updated_frame.alias("k")
+    return updated - context.main.alias("t").join(keys, same_key(context.target), "left_semi").count()
 
 
-def _may_have_some(context: BatchContext, counts: Counts) -> bool:
-    """Whether the table may have one of the batch's keys."""
+def _may_have_some(context: BatchContext, edit: Edit) -> bool:
+    """Whether the table may have one of the edit's keys."""
     if context.position.snapshot_id is None:
         return False
-    if counts.present or counts.lowest is None or counts.highest is None:
-        return True
-    return not are_all_new(context, counts.lowest, counts.highest)
+    return bool(edit.present) or edit.keys.range is None or not are_all_new(context, *edit.keys.range)
 
 
 def are_all_new(context: BatchContext, lowest: int, highest: int) -> bool:
@@ -198,13 +192,6 @@ def _key_range(target: Target, within: tuple[int, int] | None) -> Sql:
         lowest=lowest,
         highest=highest,
     )
-
-
-def _range_of(counts: Counts) -> tuple[int, int] | None:
-    """The `wide_range` of a batch's keys; None if they are no whole numbers."""
-    if counts.lowest is None or counts.highest is None:
-        return None
-    return wide_range(counts.lowest, counts.highest)
 
 
 def wide_range(lowest: int, highest: int) -> tuple[int, int]:
@@ -242,9 +229,9 @@ def overwrite(
     context = reader.context
     write_all(context, current, rows)
     seen = reader.check(reading)
-    # The position is known only after the rows are read, so that a second commit, without rows, has it.
+    # How many rows remain is known only once they are written: a second commit, without rows, has the position.
     return Written(
-        strategy="overwrite",
+        strategy=OVERWRITE,
         keys=seen.used,
         rows=int(counted.get["rows"]),
         touched=all_touched(context.target),
@@ -320,7 +307,7 @@ def count_rows(
             f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
     counts = _row_counts(reader, result, written, _summaries_since(table, context, head))
-    replaces = written.strategy in ("overwrite", "delete")
+    replaces = written.strategy in (OVERWRITE, "delete")
     if (problem := row_count_problem(counts, replaces=replaces)) is not None:
         if table.metadata.current_snapshot_id != context.position.snapshot_id:
             # Some strategies read the rows to be replaced from main, which another run has moved since the plan.
@@ -356,7 +343,7 @@ def _row_counts(
     """The figures of the batch; `commits` are the summaries of the branch's own commits, the newest first."""
     planned, seen = reader.context.position, reader.seen
     # A rewrite deletes the rows that it keeps with their files, and adds them in new files.
-    kept = written.kept_rows
+    kept, again = written.kept_rows, written.recounted
     expected_waiting = None
     if result.kind == "cdc" and not reader.context.batch.again:
         new = seen.rows - seen.read_before
@@ -375,8 +362,8 @@ def _row_counts(
         removed=sum(rows_removed(commit) for commit in commits) - kept,
         before=planned.rows,
         after=live_rows(commits[0]),
-        replaced=written.replaced,
-        versions=written.versions,
+        replaced=None if again is None else again.replaced,
+        versions=0 if again is None else again.versions,
         expected_waiting=expected_waiting,
     )
 

@@ -23,9 +23,9 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import LOGS, Mode
-from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.plan.rewritten import former_content, rewritten
+from lake_assets.silver.reduce.events import events
+from lake_assets.silver.reduce.key_states import table_image
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -64,7 +64,6 @@ def _in_table(reader: BatchReader, files: Sequence[LoggedFile]) -> list[LoggedFi
     if reading is None:
         raise _unusable(context, dict.fromkeys(files, ", and cannot be read"))
     rows = reading.checkpointed(reading.good)
-    reading.figures()
     counts, missing = _by_file(rows), _by_file(_not_in_table(context, rows))
     faults: dict[LoggedFile, str] = {}
     known: list[LoggedFile] = []

@@ -14,14 +14,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes.collapse import order_of_change
-from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_periods import all_touched
+from lake_assets.silver.reduce.events import order_of_change
+from lake_assets.silver.reduce.key_states import table_image
+from lake_assets.silver.reduce.touched_periods import all_touched
 from lake_assets.silver.table.change_events import UPDATED
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.append_only_tables import each_once
-from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch import Recounted, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, overwrite
@@ -54,10 +54,8 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         keys=figures["keys"],
         rows=figures["rows"],
         images=_copies(changed),
-        replaced=figures["replaced"],
-        versions=figures["rows"],
         touched=all_touched(context.target),
-        unmatched=figures["unmatched"],
+        recounted=Recounted(figures["replaced"], figures["rows"], figures["unmatched"]),
     )
 
 
@@ -65,7 +63,7 @@ def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) ->
     """A full load and the CDC that belongs to it: the whole table, in one pass."""
     counts, observed = _counts(_events(each_once(reading.good)), None, since_then=False)
     written = overwrite(reader, reading, current, _copies(counts), observed)
-    return replace(written, unmatched=observed.get["unmatched"])
+    return replace(written, recounted=Recounted(unmatched=observed.get["unmatched"]))
 
 
 def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFrame:
@@ -74,9 +72,7 @@ def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFr
     affected = checkpointed(own.select("_value").distinct())
     events = _events(each_once(again.good))
     same = events["_value"].eqNullSafe(affected["_value"])
-    done = again.checkpointed(events.join(affected, on=same, how="left_semi"))
-    again.figures()
-    return done
+    return again.checkpointed(events.join(affected, on=same, how="left_semi"))
 
 
 def _events(changes: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ so that their rows cannot be recomputed. A full load is applied in the same way:
 beginning, unless the load has them.
 
 Here: which events make the rows, which rows they replace, and writing them to the branch. Not here: the rows of the
-events (`silver/changes/past/scd2_versions.py`, `silver/changes/past/soft_delete.py`), the order of the steps
+events (`silver/reduce/past/scd2_versions.py`, `silver/reduce/past/soft_delete.py`), the order of the steps
 (`silver/apply/apply_batch.py`).
 """
 
@@ -22,26 +22,26 @@ from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
-from lake_assets.silver.changes.collapse import instant
-from lake_assets.silver.changes.key_moves import followed_keys, with_destinations
-from lake_assets.silver.changes.key_states import broadcast_if_few
-from lake_assets.silver.changes.past import scd2_versions as history
-from lake_assets.silver.changes.past import soft_delete
-from lake_assets.silver.changes.past.partial_images import lacks_columns, with_whole_images
-from lake_assets.silver.changes.past.timeline import (
-    BEFORE_ALL,
-    change_timeline,
-    departures_first,
-    vanishing,
-)
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
+from lake_assets.silver.reduce.events import instant
+from lake_assets.silver.reduce.key_moves import followed_keys, with_destinations
+from lake_assets.silver.reduce.key_states import broadcast_if_few
+from lake_assets.silver.reduce.past import scd2_versions as history
+from lake_assets.silver.reduce.past import soft_delete
+from lake_assets.silver.reduce.past.partial_images import lacks_columns, with_whole_images
+from lake_assets.silver.reduce.past.timeline import (
+    BEFORE_ALL,
+    change_timeline,
+    departures_first,
+    vanishing,
+)
 from lake_assets.silver.table.change_events import EARLIER, OWN, key_columns
-from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch import Recounted, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
@@ -94,7 +94,6 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
             before = versions.held(since, until=since, only=few)
             rows = versions.after(before, affecting, again.observations, end=since)
             rows = again.checkpointed(rows, *versions.observed)
-            again.figures()
     else:
         since = instant(first.get["first"])
         with context.watch.stage("versions"):
@@ -127,8 +126,6 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
             if context.position.snapshot_id is not None:
                 delete_rows(context, current, _concerned(context, begun.at))
             append_rows(context, current, rows)
-    if earlier is not None:
-        earlier[0].figures()
     seen = reader.check(reading)
     # The position is known only after the rows are read, so that a second commit, without rows, has it.
     return versions.written("overwrite" if context.reshape else "delete_and_append", keys=seen.used)
@@ -233,8 +230,10 @@ class _Versions:
             followed=followed,
             rows=self._rows.get["rows"],
             images=images,
-            replaced=self._known.get["rows"] if self._known is not None else 0,
-            versions=self._images.get["images"],
+            recounted=Recounted(
+                replaced=self._known.get["rows"] if self._known is not None else 0,
+                versions=self._images.get["images"],
+            ),
         )
 
 

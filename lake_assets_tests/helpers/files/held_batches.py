@@ -16,8 +16,7 @@ import pytest
 
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.reader import arrow_frame
-from lake_assets.silver.changes.hold_batch import hold_batch
-from lake_assets.silver.write.current import foreseen, upsert
+from lake_assets.silver.changes.held_rows import held_rows
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 
 EVERY_TYPE = {
@@ -43,15 +42,13 @@ KEY = ["id", "part.no", "uid"]
 @contextmanager
 def read_by(way: str) -> Iterator[None]:
     """`process`: rows are held, and few go to Spark with its plan; `staged`: as many do, as files; `Spark`: as of
-    batches that are too large to be held; `steps`: computed before they are written."""
+    batches that are too large to be held."""
     most = decoding.MOST_BYTES if way in ("process", "staged") else -1
     in_plan = 0 if way == "staged" else arrow_frame.IN_PLAN_ROWS
-    found = foreseen.foreseen if way != "steps" else lambda *given: None
     with (
         patch.object(decoding, "MOST_BYTES", most),
         patch.object(arrow_frame, "IN_PLAN_ROWS", in_plan),
         patch.object(arrow_frame, "ROWS_OF_A_TASK", 1),
-        patch.object(upsert, "foreseen", found),
     ):
         yield
 
@@ -59,14 +56,14 @@ def read_by(way: str) -> Iterator[None]:
 def watched_looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """For each look at the files of a batch, the number of held files; None where Spark had to read them."""
     found: list[int | None] = []
-    plain = hold_batch
+    plain = held_rows
 
     def look(*given: Any, **more: Any) -> Any:
         result = plain(*given, **more)
-        found.append(None if result is None else len(given[2]))
+        found.append(None if result is None else len(result.counted))
         return result
 
-    monkeypatch.setattr("lake_assets.silver.changes.reading.hold_batch", look)
+    monkeypatch.setattr("lake_assets.silver.changes.reading.held_rows", look)
     return found
 
 

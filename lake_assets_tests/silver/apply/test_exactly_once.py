@@ -27,16 +27,15 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
-from lake_assets.silver.changes import key_states as states
-from lake_assets.silver.changes import reading
-from lake_assets.silver.changes.hold_batch import HeldRows, Marks
-from lake_assets.silver.changes.stage_batch import StagedGroup, stage_group
+from lake_assets.silver.changes import staged_rows
+from lake_assets.silver.changes.held_rows import HeldRows
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.row_marks import RowMarks
+from lake_assets.silver.changes.staged_rows import StagedRows
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import batch_reader
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.current import upsert as keyed
-from lake_assets.storage.object_store import ObjectStore
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
 from lake_assets_tests.helpers.processes.child import PATIENCE
@@ -177,29 +176,19 @@ def test_a_batch_with_a_lost_row_is_not_published(
     before = shop.bench.table().current_snapshot()
     with monkeypatch.context() as patched:
         read_by_spark(patched)
-        if where == "read":
-            patched.setattr(reading, "staged_frame", lambda *given: drop_a_row(staged_frame(*given)))
-            expected = "holds 6 rows by its own count, the reader saw 5"
-        elif where == "replayed":
-            # Read the batch whole, and lose a row of the files that are read again because it is late.
-            reads: list[DataFrame] = []
-
-            def read(*given: Any) -> DataFrame:
-                reads.append(staged_frame(*given))
-                return drop_a_row(reads[-1]) if len(reads) > 1 else reads[-1]
-
-            patched.setattr(reading, "staged_frame", read)
-            patched.setattr(batch_reader, "is_late", lambda lowest, applied: True)
-            expected = "rows by its own count, the reader saw"
+        if where in ("read", "replayed"):
+            patched.setattr(staged_rows, "staged_frame", lambda *given: drop_a_row(staged_frame(*given)))
+            patched.setattr(batch_reader, "is_late", lambda lowest, applied: where == "replayed")
+            expected = "rows, of which 0 cannot be used, where the files hold"
         else:
-            whole = states.living
+            whole = Reading.images
 
-            def living(state: DataFrame) -> DataFrame:
-                rows = whole(state)
+            def images(read: Reading, marks: RowMarks) -> DataFrame:
+                rows = whole(read, marks)
                 return rows.limit(2) if where == "written" else rows.unionAll(rows.limit(1))
 
-            patched.setattr(keyed, "living", living)
-            expected = f"3 rows were written, but Iceberg counts {2 if where == 'written' else 4} added"
+            patched.setattr(Reading, "images", images)
+            expected = "was not published"
         result = shop.turn_of_items()
     assert isinstance(result.error, RowCountMismatch)
     assert expected in str(result.error)
@@ -213,26 +202,26 @@ def test_a_batch_with_a_lost_row_is_not_published(
 
 
 def read_by_spark(patched: pytest.MonkeyPatch) -> None:
-    """No batch is held, and its changes are computed before they are written."""
+    """No batch is held."""
     patched.setattr(decoding, "MOST_BYTES", -1)
-    patched.setattr(keyed, "foreseen", lambda *given: None)
 
 
 @pytest.mark.parametrize("fault", ["lost", pytest.param("doubled", marks=pytest.mark.long)])
-def test_held_rows_of_which_one_is_lost_are_written_by_the_other_way(
+def test_held_rows_of_which_one_is_lost_are_not_published(
     shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    whole, given = HeldRows.rows, []
+    whole, given = HeldRows.images, []
 
-    def rows(self: HeldRows, marks: Marks) -> DataFrame:
+    def images(self: HeldRows, marks: RowMarks) -> DataFrame:
         given.append(whole(self, marks))
         return given[-1].limit(2) if fault == "lost" else given[-1].unionAll(given[-1].limit(1))
 
     shop.change()
     with monkeypatch.context() as patched:
-        patched.setattr(HeldRows, "rows", rows)
+        patched.setattr(HeldRows, "images", images)
         result = shop.turn_of_items()
-    assert (result.error, len(result.batches), len(given)) == (None, 1, 1)
+    assert (type(result.error), result.batches, len(given)) == (RowCountMismatch, [], 2)
+    assert [batch.kind for batch in shop.turn_of_items().batches] == ["cdc"]
     shop.check()
 
 
@@ -270,14 +259,16 @@ def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch)
     """Whatever it is that fails, also what no one thought of."""
     wide.change()
 
-    def fails_for_more(store: ObjectStore, target: Target, *given: Any, **more: Any) -> StagedGroup:
-        if target.table == "public.more":
+    plain = StagedRows._stage
+
+    def fails_for_more(rows: StagedRows, *given: Any) -> Any:
+        if rows._source.target.table == "public.more":
             raise ZeroDivisionError("nobody thought of this")
-        return stage_group(store, target, *given, **more)
+        return plain(rows, *given)
 
     with monkeypatch.context() as patched:
         read_by_spark(patched)
-        patched.setattr(reading, "stage_group", fails_for_more)
+        patched.setattr(StagedRows, "_stage", fails_for_more)
         results = wide.bench.turn()
     assert {name for name, result in results.items() if result.error is not None} == {"more"}
     assert "nobody thought of this" in str(results["more"].error)

@@ -1,4 +1,4 @@
-"""How batches are applied in these tests: as if all were large, or held, and what is noted of them."""
+"""How batches are applied in these tests: as if all were too large to be held, or held, and what is noted of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,25 +7,22 @@ from unittest.mock import patch
 import pytest
 
 from lake_assets.bronze.decode import files as decoding
-from lake_assets.silver.apply import turn
-from lake_assets.silver.changes import reading
-from lake_assets.silver.changes.large_batch import batch_states
-from lake_assets.silver.write.current import upsert
-from lake_assets.silver.write.current.foreseen import replace_foreseen_keys
+from lake_assets.silver.apply import apply_batch, turn
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets_tests.helpers.files.held_batches import watched_looks
 
 
 @pytest.fixture(scope="module")
 def all_large() -> Iterator[None]:
-    """Every batch counts as large, and none is held."""
-    with patch.object(reading, "LARGE", 1), patch.object(decoding, "MOST_BYTES", -1):
+    """No batch is held."""
+    with patch.object(decoding, "MOST_BYTES", -1):
         yield
 
 
 @pytest.fixture
 def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full load and the changes since are one batch, as outside of tests."""
-    monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
+    monkeypatch.setattr(turn, "SMALL_LOAD", 50_000)
 
 
 @pytest.fixture
@@ -34,18 +31,15 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How each batch was applied: `as read`, or `in steps` after a computation; one that is given up counts twice."""
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each attempt of a batch was made: `as read`, or `decoded` after Spark had read other rows than were looked
+    at."""
     found: list[str] = []
+    plain = apply_batch._attempted
 
-    def one(*given: Any) -> Any:
-        found.append("as read")
-        return replace_foreseen_keys(*given)
+    def attempted(context: BatchContext, *more: Any) -> Any:
+        found.append("as read" if context.spark_reads else "decoded")
+        return plain(context, *more)
 
-    def steps(*given: Any, **more: Any) -> Any:
-        found.append("in steps")
-        return batch_states(*given, **more)
-
-    monkeypatch.setattr(upsert, "replace_foreseen_keys", one)
-    monkeypatch.setattr(upsert, "batch_states", steps)
+    monkeypatch.setattr(apply_batch, "_attempted", attempted)
     return found

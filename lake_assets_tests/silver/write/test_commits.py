@@ -117,7 +117,7 @@ def test_fifteen_batches(bench: Bench) -> None:
     # A file of no bytes at all.
     bench.put_text("public/trips/20260302-000000000.csv")
     (batch,) = bench.apply()["trips"]
-    assert (batch.rows_counted, batch.rows_read, batch.strategy) == (0, 0, "delete_and_append")
+    assert (batch.rows_counted, batch.rows_read, batch.strategy) == (0, 0, "append")
 
     for number in range(7):
         turns.apply(

@@ -1,7 +1,7 @@
 """Large batches of CSV files: applied like those of Parquet files, by way of staged rows.
 
 Here: the same tables from CSV and from Parquet, and what is left of staged rows. Not here: which values are decoded
-(`bronze/values/test_text_values.py`), the way of a large batch itself (`test_foreseen.py`).
+(`bronze/values/test_text_values.py`), the way of a large batch itself (`test_parquet_as_read.py`).
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,7 @@ from lake_assets.bronze.decode import files as decoding
 from lake_assets.bronze.reader import staging
 from lake_assets.bronze.reader.staging import Staging
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes import reading
-from lake_assets.silver.changes.stage_batch import stage_group
+from lake_assets.silver.changes.staged_rows import StagedRows
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
@@ -32,7 +31,7 @@ STAMP = "2026-03-01 12:06:00.000000"
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1), patch.object(decoding, "MOST_BYTES", -1):
+    with patch.object(decoding, "MOST_BYTES", -1):
         yield
 
 
@@ -41,12 +40,14 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """For each group of files of a batch, the number of those whose rows were staged; below 0 if a row is bad."""
     found: list[int] = []
 
-    def stage(*given: Any, **more: Any) -> Any:
-        result = stage_group(*given, **more)
-        found.append(len(given[3]) * (1 if len(result.known) == len(given[3]) else -1))
-        return result
+    plain = StagedRows._stage
 
-    monkeypatch.setattr(reading, "stage_group", stage)
+    def stage(self: StagedRows, *given: Any) -> Any:
+        tables, files = plain(self, *given)
+        found.append(len(files) * (-1 if any(file.figures.bad_rows for file in files) else 1))
+        return tables, files
+
+    monkeypatch.setattr(StagedRows, "_stage", stage)
     return found
 
 
@@ -81,7 +82,6 @@ def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[in
     bench.put(changed(clock, ("U", 1, "x"), ("I", 4, "d")), changed(clock, ("D", 2, "b"), ("U", 1, "y")))
     (batch,) = bench.apply()["items"]
     assert (batch.strategy, batch.rows_removed, batch.unseen_updates) == ("delete_and_append", 2, 0)
-    assert "foresee" in batch.reason
     assert bench.rows() == bench.truth()
     assert staged == [1, 2]
     assert left(bench) == []

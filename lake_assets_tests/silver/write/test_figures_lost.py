@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
-from lake_assets.silver.write.current import upsert
 from lake_assets.spark.checkpoint import Observed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import NAME, NEVER, SmallTable
@@ -31,13 +30,11 @@ def deaf(observed: Observed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "in_steps", "most_bytes", "answers", "first_lost"),
+    ("sections", "most_bytes", "answers"),
     [
-        pytest.param({}, True, 0, 4, 4, id="rewritten in steps, the last answer"),
-        pytest.param({}, True, 0, 4, 1, id="rewritten in steps", marks=pytest.mark.long),
-        pytest.param(NEVER, True, 0, 3, 1, id="marked in steps", marks=pytest.mark.long),
-        pytest.param(NEVER, False, 0, 1, 1, id="marked as read"),
-        pytest.param({}, False, 1_000, 1, 1, id="rewritten from held rows"),
+        pytest.param(NEVER, 0, 1, id="marked as read"),
+        pytest.param({}, 0, 2, id="rewritten as read"),
+        pytest.param({}, 1_000, 1, id="rewritten from held rows"),
     ],
 )
 def test_a_batch_is_computed_again(
@@ -45,14 +42,10 @@ def test_a_batch_is_computed_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     sections: dict[str, Any],
-    in_steps: bool,
     most_bytes: int,
     answers: int,
-    first_lost: int,
 ) -> None:
     monkeypatch.setattr(decoding, "MOST_BYTES", most_bytes)
-    if in_steps:
-        monkeypatch.setattr(upsert, "foreseen", lambda *given: None)
     items = SmallTable(tmp_path, **sections)
     items.load(1, 2, 3, 4)
     asked: list[Observed] = []
@@ -70,7 +63,7 @@ def test_a_batch_is_computed_again(
     monkeypatch.setattr(planned, "_pause", lambda attempt: 0.0)
     items.apply(("U", 1), ("I", 10), ("D", 2))
     assert len(asked) == answers, "what a batch is told, when all goes well"
-    for lost in range(first_lost, answers + 1):
+    for lost in range(1, answers + 1):
         asked.clear()
         items.apply(("U", 1), ("I", 10 + lost), ("D", 3))
         assert len(asked) > answers, "it was asked for once more"

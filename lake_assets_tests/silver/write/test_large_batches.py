@@ -1,10 +1,10 @@
 """Large batches: full loads that are written as they are read, keys with one change, batches of new keys.
 
-Here: each strategy once, with real files and tables, CSV and Parquet; every batch counts as large. Not here: random
+Here: each strategy once, with real files and tables, CSV and Parquet; none is held. Not here: random
 histories, half of which run so (`soak`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -17,10 +17,9 @@ from pyspark.sql import SparkSession
 
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes import large_batch, reading
-from lake_assets.silver.changes.stage_batch import look_at
+from lake_assets.silver.changes import reading
+from lake_assets.silver.changes.staged_rows import StagedRows
 from lake_assets.silver.write.commit import write_final_commit
-from lake_assets.silver.write.current import upsert
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
@@ -61,16 +60,13 @@ def applied(shop: Bench, *files: DmsFile) -> list[str]:
 
 
 @pytest.fixture
-def never_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch is computed before it is written."""
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("the look at the files foresees the batch")
-
-    monkeypatch.setattr(upsert, "batch_states", refuse)
+def once(tried: list[str]) -> Iterator[None]:
+    """No batch is applied a second time, by decoded files."""
+    yield
+    assert set(tried) == {"as read"}
 
 
-@pytest.mark.usefixtures("never_in_steps")
+@pytest.mark.usefixtures("once")
 def test_a_full_load_is_written_as_it_is_read(shop: Bench) -> None:
     parts = (loaded({1: "a", 2: "b"}), loaded({-3: "c"}, part=2))
     assert applied(shop, *parts) == ["overwrite"]
@@ -78,7 +74,7 @@ def test_a_full_load_is_written_as_it_is_read(shop: Bench) -> None:
     assert shop.summary()["lake.batch.rows-read"] == "3"
 
 
-@pytest.mark.usefixtures("never_in_steps")
+@pytest.mark.usefixtures("once")
 @pytest.mark.parametrize("key", [["name"], ["name", "id"]])
 def test_so_is_one_whose_key_is_no_number(spark: SparkSession, tmp_path: Path, key: list[str]) -> None:
     columns = {"id": "long not null", "name": "string not null"}
@@ -89,7 +85,7 @@ def test_so_is_one_whose_key_is_no_number(spark: SparkSession, tmp_path: Path, k
     assert {row["id"]: row["name"] for row in shop.stored()} == names
 
 
-@pytest.mark.usefixtures("never_in_steps")
+@pytest.mark.usefixtures("once")
 def test_so_is_one_with_the_changes_since(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "SMALL_LOAD", 10)
     shop.put(loaded({1: "a", 2: "b", 3: "c"}))
@@ -104,7 +100,7 @@ def too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_LOADED", 2)
 
 
-@pytest.mark.usefixtures("too_many_keys", "never_in_steps")
+@pytest.mark.usefixtures("too_many_keys", "once")
 def test_the_keys_of_a_very_large_full_load_are_counted_when_they_are_written(shop: Bench) -> None:
     assert applied(shop, loaded({1: "a", 2: "b"}), loaded({3: "c"}, part=2)) == ["overwrite"]
     assert values(shop) == {1: "a", 2: "b", 3: "c"}
@@ -187,7 +183,7 @@ def test_changes_of_the_same_batch_replace_loaded_rows(shop: Bench) -> None:
     assert values(shop) == {1: "x", 3: "c", 4: "e"}
 
 
-def test_a_full_load_with_other_operations_is_collapsed(shop: Bench) -> None:
+def test_a_full_load_with_other_operations(shop: Bench) -> None:
     load = load_file("public.items", [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], part=1, at=NOON)
     for row in load.rows[1:]:
         row["Op"] = "D"  # type: ignore[index]
@@ -207,9 +203,7 @@ def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
 
 
 @pytest.mark.parametrize("key", ["long", pytest.param("string", marks=pytest.mark.long)])
-def test_keys_with_one_change_are_not_sorted(
-    new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
+def test_keys_with_one_change(new_bench: Callable[..., Bench], key: str) -> None:
     table = {"columns": {"id": f"{key} not null", "v": "string"}, "primary_key": ["id"]}
     shop, clock = new_bench({"public.items": table}, sections=NEVER), Clock()
     types = {"id": pa.int64() if key == "long" else pa.string()}
@@ -222,20 +216,14 @@ def test_keys_with_one_change_are_not_sorted(
         (batch,) = shop.apply()["items"]
         return [batch.strategy]
 
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("nothing repeats")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(large_batch, "collapse", refuse)
-        patched.setattr(large_batch, "state_of", refuse)
-        inserted(1, 2)
-        assert inserted(3, 4) == (["append"] if key == "long" else ["delete_and_append"])
-        inserted(4, 5)
+    inserted(1, 2)
+    assert inserted(3, 4) == (["append"] if key == "long" else ["delete_and_append"])
+    inserted(4, 5)
     inserted(6, 6)
     assert sorted(int(row["id"]) for row in shop.stored()) == [1, 2, 3, 4, 5, 6]
 
 
-def test_other_changes_after_inserts_are_sorted(shop: Bench) -> None:
+def test_other_changes_after_inserts(shop: Bench) -> None:
     clock = Clock()
     applied(shop, loaded({1: "a"}))
     applied(shop, changed(clock, ("I", 2, "b"), ("I", 3, "c")))
@@ -283,12 +271,7 @@ def test_a_key_may_move_among_others_that_stay(shop: Bench) -> None:
     assert values(shop) == {9: "a", 2: "c"}
 
 
-def test_the_last_change_of_a_key_is_found_by_its_sequence(
-    shop: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("every change has a sequence of its own")
-
+def test_the_last_change_of_a_key_is_found_by_its_sequence(shop: Bench) -> None:
     clock = Clock()
     applied(shop, loaded({1: "a", 2: "b", 3: "c", 4: "d", 8: "h"}))
     changes = [("U", 2, "x"), ("U", 1, "z"), ("U", 2, "y"), ("I", 5, "e"), ("D", 5, "e"), ("D", 3, "c")]
@@ -304,14 +287,12 @@ def test_the_last_change_of_a_key_is_found_by_its_sequence(
     ]
     file = changed(clock, *changes, ("U", 8, "i"), ("D", 8, "i"))
     shop.put(replace(file, rows=file.rows[::-1]))  # the order in the file does not count
-    with monkeypatch.context() as patched:
-        patched.setattr(large_batch, "collapse", refuse)
-        (batch,) = shop.apply()["items"]
+    (batch,) = shop.apply()["items"]
     assert values(shop) == {1: "z", 2: "y", 3: "again", 6: "f", 7: "new", 9: "q", 10: "k"}
     assert (batch.keys, batch.rows_written, batch.rows_removed, batch.unseen_updates) == (10, 7, 5, 2)
 
 
-def test_changes_that_are_there_twice_are_sorted(shop: Bench) -> None:
+def test_changes_that_are_there_twice(shop: Bench) -> None:
     clock = Clock()
     applied(shop, loaded({1: "a", 2: "b", 3: "c"}))
     file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("U", 3, "y"), ("U", 3, "z"), ("I", 4, "d"))
@@ -354,7 +335,7 @@ def figures_of(batch: Any) -> dict[str, Any]:
 def test_files_checked_before_spark_reads_them_give_the_same_figures(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unusable: bool
 ) -> None:
-    found = []
+    found, looks = [], StagedRows._looks
     for here in (True, False):
         folder = tmp_path / str(here)
         folder.mkdir()
@@ -362,11 +343,11 @@ def test_files_checked_before_spark_reads_them_give_the_same_figures(
         checks: list[bool] = []
 
         def check(*given: Any, here: bool = here, checks: list[bool] = checks, **more: Any) -> Any:
-            result = look_at(*given, **more) if here else {}
+            result = looks(*given, **more) if here else {}
             checks.append(bool(result))
             return result
 
-        monkeypatch.setattr(reading, "look_at", check)
+        monkeypatch.setattr(StagedRows, "_looks", check)
         shop.put(loaded({1: "a", 2: "b"}))
         file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"), ("U", 3, "d"))
         if unusable:

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
-from lake_assets.silver.changes import last_changes
+from lake_assets.silver.reduce import edit_keys
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.table.targets import Target, Tracked
 from lake_assets.silver.write import batch_context, commit
-from lake_assets.silver.write.current import foreseen, rewrite
+from lake_assets.silver.write.current import rewrite, upsert
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
@@ -27,7 +27,6 @@ from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONG = pytest.mark.long
-FORESEEN = "; the files' own figures foresee the batch"
 
 
 def loaded(folder: Path, **sections: Any) -> SmallTable:
@@ -131,7 +130,7 @@ KEYS: dict[str, list[Any]] = {
 def test_keys_of_every_kind_are_replaced(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, most: int
 ) -> None:
-    monkeypatch.setattr(last_changes, "MOST_IN_PLAN", most)
+    monkeypatch.setattr(edit_keys, "MOST_IN_PLAN", most)
     keys = KEYS[kind]
     columns = {"id": f"{kind} not null", "v": "string"}
     bench, clock = Bench(tmp_path, {NAME: {"columns": columns, "primary_key": ["id"]}}), Clock()
@@ -167,10 +166,10 @@ def test_which_tables_are_marked(
     by_day.load(1, 2)
     assert chosen(by_day) == ("rewrite", "the table has 2 rows"), "no mart follows its days"
     followed(by_day)
-    assert chosen(by_day) == ("delete_and_append", f"a mart follows its partitions{FORESEEN}")
+    assert chosen(by_day) == ("delete_and_append", "a mart follows its partitions")
     assert chosen(marked) == (
         "delete_and_append",
-        f"the table has 0.0 MB, and rewrite_below_mb is 0{FORESEEN}",
+        "the table has 0.0 MB, and rewrite_below_mb is 0",
     )
     new = marked.apply(("I", 100))
     assert (new.strategy, new.reason) == ("append", "the table can have none of the batch's keys")
@@ -178,7 +177,7 @@ def test_which_tables_are_marked(
     assert items.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
     assert items.apply(("I", 4)).strategy == "rewrite"
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
-    assert chosen(items) == ("delete_and_append", f"the table has 4 rows{FORESEEN}")
+    assert chosen(items) == ("delete_and_append", "the table has 4 rows")
 
 
 def test_partitions_are_rewritten_while_they_are_few(
@@ -196,7 +195,7 @@ def test_partitions_are_rewritten_while_they_are_few(
     }
     assert partitions == {("new", 1), ("old", 3), ("new", 4)}
     monkeypatch.setattr(batch_context, "MOST_FILES", 2)
-    assert chosen(items) == ("delete_and_append", f"the table has partitions and 3 files{FORESEEN}")
+    assert chosen(items) == ("delete_and_append", "the table has partitions and 3 files")
 
 
 def followed(table: SmallTable) -> None:
@@ -253,7 +252,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
 ) -> None:
     """Somebody takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
     module, name = {
-        "before the delete": (foreseen, "delete_last"),
+        "before the delete": (upsert, "delete_keys"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),
@@ -285,4 +284,4 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
     batch = items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1))
     assert batch.strategy == "delete_and_append"
-    assert batch.reason == f"4 keys are too many to rewrite a small table{FORESEEN}"
+    assert batch.reason == "4 keys are too many to rewrite a small table"

@@ -2,75 +2,81 @@
 
 Here: from which files, and replacing the batch's own states by the result. Not here: when a batch is late
 (`silver/plan/lateness.py`), how far back the files reach (`replay_basis.py`), following rows from key to key
-(`silver/changes/key_moves.py`).
+(`silver/reduce/key_moves.py`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from urllib.parse import unquote
+from typing import NoReturn
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
-from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_moves import settled, with_destinations
-from lake_assets.silver.changes.key_states import Counts, counted, keys_of, state_of
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.row_cut import RowCut
+from lake_assets.silver.changes.taken_rows import address_of
 from lake_assets.silver.plan.lateness import is_committed_by, may_share_transaction, overlap_end
 from lake_assets.silver.plan.replay_basis import Basis, newest_basis
 from lake_assets.silver.plan.rewritten import lost_contents
-from lake_assets.silver.table.change_events import UPDATED, ChangeFigures, commit_of, key_columns
+from lake_assets.silver.reduce.edit import Edit, edit_of
+from lake_assets.silver.reduce.edit_keys import keys_frame
+from lake_assets.silver.reduce.key_moves import settled
+from lake_assets.silver.reduce.last_changes import destinations, last_changes
+from lake_assets.silver.table.change_events import ChangeFigures, commit_of
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
 
-States = tuple[DataFrame, Counts]
 
-
-def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
-    """The states of a late batch's keys, recomputed from all files with changes of its time or later. Raises
+def replayed(reader: BatchReader, reading: Reading) -> Edit:
+    """The edit of a late batch: its keys recomputed from all files with changes of its time or later. Raises
     FilesUnusable when one of these is gone."""
-    if not counts.keys:
-        return delta, counts  # Spark would not read the files for an empty join, and count no rows
-    context = reader.context
+    context, key = reader.context, reader.context.target.key
+    only, number = None, 0
+    for piece in reading.events.pieces():
+        keys = last_changes(piece, key).keys
+        number += keys.num_rows
+        # Of several pieces, all keys are recomputed: those of the batch may be too many for this process.
+        only = keys if reading.events.is_one else None
+    if not number:
+        return edit_of(reading, context.target, _never, _never)
     context.stage("replay")
     with context.watch.stage("replay"):
         basis = _basis(reader, reading)
-        affected = keys_of(delta, context.target, counts.keys)
         again = reader.read_with_own(basis.files)
-        if context.target.may_be_partial:
-            every = events(again.good, context.target.key, before_images=context.target.before_images)
-            affected = with_destinations(context.target, every, affected)
-        done, found = counted(context.target, state_of(context.target, again.good, only=affected), again)
-        again.figures()
-        if found.doubtful:
-            done, found = _with_settled(reader, done, found, basis, _rows_at(context, basis))
-        # Also the keys to which rows moved by changes before the batch.
-        return done, replace(found, followed=found.keys - counts.keys)
+        if only is not None:
+            # Also the keys to which rows moved by changes before the batch.
+            only = destinations(again.events.partial_moves, key, only)
+
+        def settle(keys: pa.Table) -> DataFrame:
+            return _settled(reader, again, keys, _rows_at(context, basis))
+
+        edit = edit_of(again, context.target, settle, lambda _: False, only=only)
+        return replace(edit, followed=edit.keys.number - number)
 
 
-def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
-    """The states of an in-order batch's keys, with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
+def settled_in_order(reader: BatchReader, reading: Reading, keys: pa.Table) -> DataFrame:
+    """The states of doubtful keys of an in-order batch. Raises FilesUnusable as `replayed`."""
     context = reader.context
     with context.watch.stage("replay"):
         if may_be_in_load(context, reader.seen):
             # The load may have read a row where this batch moves it to, and a batch before may have taken that for
             # another row.
-            basis = Basis(context.members)
-            refuse_missing(context, reading, basis.files)
-            return _with_settled(reader, delta, counts, basis, None)
+            return _settled(reader, members_again(reader, reading), keys, None)
         if commit_of(reader.seen.min_sequence) > commit_of(context.position.max_sequence):
             # Nothing of its transactions was applied before.
-            own = Basis(context.batch.files)
-            return _with_settled(reader, delta, counts, own, context.main, cut=context.row_cut)
+            return _settled(reader, reading, keys, context.main)
         basis = _basis(reader, reading)
-        return _with_settled(reader, delta, counts, basis, _rows_at(context, basis))
+        return _settled(reader, reader.read_with_own(basis.files), keys, _rows_at(context, basis))
+
+
+def settled_in_load(reader: BatchReader, reading: Reading, keys: pa.Table) -> DataFrame:
+    """The states of doubtful keys of a full load, which have no earlier state."""
+    with reader.context.watch.stage("replay"):
+        return _settled(reader, reading, keys, None)
 
 
 def may_be_in_load(context: BatchContext, seen: ChangeFigures) -> bool:
@@ -78,11 +84,6 @@ def may_be_in_load(context: BatchContext, seen: ChangeFigures) -> bool:
     `seen`: the batch's figures."""
     end = overlap_end(context.members, context.position)
     return context.target.may_be_partial and is_committed_by(seen, end)
-
-
-def settled_in_load(reader: BatchReader, delta: DataFrame, counts: Counts) -> States:
-    """The states of a full load's keys, which have no earlier state, with the doubtful ones settled."""
-    return _with_settled(reader, delta, counts, Basis(reader.context.batch.files), None)
 
 
 def members_again(reader: BatchReader, reading: Reading) -> Reading:
@@ -93,36 +94,23 @@ def members_again(reader: BatchReader, reading: Reading) -> Reading:
     return reader.read_with_own(members)
 
 
-def _with_settled(
-    reader: BatchReader,
-    delta: DataFrame,
-    counts: Counts,
-    basis: Basis,
-    base: DataFrame | None,
-    cut: RowCut | None = None,
-) -> States:
-    names = key_columns(reader.context.target.key)
-    doubtful = delta.filter("_doubtful")
-    # A key's first change is known from its own changes; followed keys do not need one.
-    firsts = F.broadcast(doubtful.select(*names, "_first"))
-    found = _settled(reader, doubtful, basis, base, cut)
-    found = found.drop("_first").join(firsts, on=names, how="left")
-    # Followed keys may be in both.
-    rest = delta.join(found.select(*names), on=names, how="left_anti")
-    done, now = counted(reader.context.target, rest.unionByName(found))
-    followed = now.keys - counts.keys
-    return done, replace(now, present=counts.present, followed=followed)
+def _settled(reader: BatchReader, reading: Reading, keys: pa.Table, base: DataFrame | None) -> DataFrame:
+    """The states of the keys by the changes of a reading and the table's rows before them, computed."""
+    context, changes = reader.context, reading.good
+    states = settled(
+        context.spark,
+        context.target,
+        changes,
+        keys_frame(context.spark, keys),
+        base,
+        overlap_end=overlap_end(context.members, context.position),
+        observed=reading.observations,
+    )
+    return checkpointed(states)
 
 
-def _settled(
-    reader: BatchReader, doubtful: DataFrame, basis: Basis, base: DataFrame | None, cut: RowCut | None = None
-) -> DataFrame:
-    context = reader.context
-    reading = reader.read_with_own(basis.files, cut)
-    keys = doubtful.select(*key_columns(context.target.key))
-    end = overlap_end(context.members, context.position)
-    done = checkpointed(settled(context.spark, context.target, reading.good, keys, base, overlap_end=end))
-    return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
+def _never(*_: object) -> NoReturn:
+    raise AssertionError("there are no keys")
 
 
 def _basis(reader: BatchReader, reading: Reading) -> Basis:
@@ -153,13 +141,8 @@ def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[Logg
 
 def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
     """The batch's files that have changes from before the newest applied one, as unusable ones."""
-    applied = context.position.max_sequence
-    lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
-    back = {
-        plain(unquote(row["_file"]))
-        for row in lowest.collect()
-        if may_share_transaction(row["first"], applied)
-    }
+    applied, figures = context.position.max_sequence, reading.by_file()
+    back = {address for address, seen in figures.items() if may_share_transaction(seen.min_sequence, applied)}
     reason = (
         f"it arrived late, and {needed}, without which its changes cannot be applied, {fate}: retry it once that file "
         "is back, or have DMS reload the table"
@@ -167,7 +150,7 @@ def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) 
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts
-        if part.file.retry or plain(context.store.spark_uri(part.file.path)) in back
+        if part.file.retry or address_of(context.store, part.file.path) in back
     ]
 
 

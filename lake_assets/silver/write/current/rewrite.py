@@ -2,7 +2,7 @@
 
 To mark deleted rows, Spark reads every data file, and each batch adds one: with forty files that takes longer than the
 rest of a batch. Here: that commit's rows. Not here: which tables are small (`batch_context.py`), the new rows of the
-batch's keys (`foreseen.py`, `upsert.py`).
+batch's keys (`upsert.py`).
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes.key_states import broadcast_if_few
+from lake_assets.silver.reduce.key_states import broadcast_if_few
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
@@ -30,7 +30,8 @@ def rewritten(context: BatchContext, current: Attempt, keys: DataFrame | Sql, wr
         written,
         strategy=REWRITE,
         reason=f"the table has {many(context.position.rows, 'row')}",
-        images=in_table_columns(kept, context.target).union(new),
+        # The new rows first: an event shows the first rows of its commit's file.
+        images=new.union(in_table_columns(kept, context.target)),
         is_whole=True,
         kept=observed,
     )

@@ -1,7 +1,7 @@
 """`lake-assets sync` on a Spark Connect server, with a worker of its cluster that dies when Spark holds a checkpoint:
 `python -m lake_assets_tests.helpers.processes.dying.losing_worker <process id> <the command's arguments>`.
 
-All batches are read and decided by Spark, however small.
+No batch is held, however small.
 """
 
 import sys
@@ -12,7 +12,6 @@ from pyspark.sql.connect.dataframe import DataFrame
 
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.cli import main
-from lake_assets.silver.changes import reading
 
 AFTER = 3
 """Checkpoints until then."""
@@ -36,7 +35,7 @@ def kill_at_checkpoint(worker: int) -> None:
 
 
 if __name__ == "__main__":
-    reading.LARGE, decoding.MOST_BYTES = 1, -1
+    decoding.MOST_BYTES = -1
     kill_at_checkpoint(int(sys.argv[1]))
     del sys.argv[1]
     main()

@@ -14,7 +14,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from lake_assets.silver.changes.past.timeline import by_key, effective, known_timeline
+from lake_assets.silver.reduce.past.timeline import by_key, effective, known_timeline
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import Sql, literal, sql
 

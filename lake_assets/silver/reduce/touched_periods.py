@@ -34,7 +34,7 @@ def touched_by_keys(
     table: Sql, snapshot_id: int | None, target: Target, states: DataFrame, keys: DataFrame | None = None
 ) -> dict[str, str]:
     """The properties that name what the old images at `snapshot_id` and the new ones touch. `states`: those of the
-    batch's keys, by `collapse`; with `keys`, of those that have a row in the end."""
+    batch's keys; with `keys`, of those that have a row in the end."""
     if not _tracked(target):
         return {}
     images: list[Images] = [(states.filter("NOT _tombstone"), ("_image",))]

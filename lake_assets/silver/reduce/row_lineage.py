@@ -5,7 +5,7 @@ or in `id = id + 1`, a row moves to a key before the row that had it has moved a
 its columns keeps the others of its row, under whichever key the row was before. Following the rows resolves both.
 
 Here: following the rows of the few doubtful keys, without their values. Not here: which keys are doubtful
-(`collapse.py`), collecting the steps and building images (`key_moves.py`). Pure.
+(`last_changes.py`), collecting the steps and building images (`key_moves.py`). Pure.
 """
 
 from collections import defaultdict

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lake_assets.silver.changes.collapse import committed_at, events, has_own_sequence
+from lake_assets.silver.reduce.events import committed_at, events, has_own_sequence
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
     DELETED,
@@ -84,7 +84,7 @@ def _order(
     phase: int, *, since: Column | None = None, image: Column | None = None, own: Column | None = None
 ) -> Column:
     """The order of an event: rows of the table by their times, an end before a beginning at the same instant; changes
-    by `own`, their order in collapse."""
+    by `own`, their order of changes."""
     return F.struct(
         F.lit(phase).alias("_phase"),
         (F.lit(None).cast("timestamp") if since is None else since).alias("_since"),

@@ -1,4 +1,4 @@
-"""Events and their collapse: what a few changes of one key amount to, in any order of arrival.
+"""Events, and the last one of each key by Spark: what a few changes of one key amount to, in any order of arrival.
 
 Here: the rule alone, on DataFrames made by hand. Not here: files (`bench.py`'s users).
 """
@@ -6,16 +6,13 @@ Here: the rule alone, on DataFrames made by hand. Not here: files (`bench.py`'s 
 import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from lake_assets.silver.changes.collapse import collapse, events, figures, observe_changes, observe_used
-from lake_assets.silver.plan.lateness import is_late
+from lake_assets.silver.reconcile.expected_rows import last_events
+from lake_assets.silver.reduce.events import events
 from lake_assets.silver.table.change_events import key_columns
-from lake_assets.spark.checkpoint import checkpointed
 
 SCHEMA = (
     "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string, "
@@ -37,7 +34,7 @@ def frame(spark: SparkSession, changes: Sequence[Change], file: str = "f") -> Da
 
 def state(changes: DataFrame, *, before_images: bool = True) -> dict[int, str | None]:
     """Living keys and their values; a deleted key is missing."""
-    rows = collapse(events(changes, ["id"], before_images=before_images), ["id"]).collect()
+    rows = last_events(events(changes, ["id"], before_images=before_images), ["id"]).collect()
     assert len({row["_key_0"] for row in rows}) == len(rows)
     return {row["_key_0"]: row["_image"]["v"] for row in rows if not row["_tombstone"]}
 
@@ -111,7 +108,7 @@ def test_floating_point_keys_are_the_keys_of_the_source(spark: SparkSession) -> 
     nan = float("nan")
     rows = [("I", "1", nan), ("U", "2", nan), ("I", "1", 0.0), ("U", "2", -0.0)]
     made = [(op, AT, seq, "f", n, None, (key, seq), (None,)) for n, (op, seq, key) in enumerate(rows)]
-    found = collapse(
+    found = last_events(
         events(spark.createDataFrame(made, schema), ["id"], before_images=True), ["id"]
     ).collect()
     assert sorted(repr(row["_image"]["id"]) + row["_image"]["v"] for row in found) == ["-0.02", "nan2"]
@@ -129,7 +126,7 @@ def test_composite_keys_take_what_is_missing_before_from_now(spark: SparkSession
         ("I", AT, "1", "f", 0, None, (1, "x", "old"), (None, None)),
         ("U", AT, "2", "f", 1, None, (2, "x", "new"), (1, None)),
     ]
-    found = collapse(
+    found = last_events(
         events(spark.createDataFrame(rows, schema), ["a.b", "_KEY 0"], before_images=True), ["a.b", "_KEY 0"]
     )
     assert found.columns[:4] == [*key_columns(["a.b", "_KEY 0"]), "_tombstone", "_image"]
@@ -137,58 +134,3 @@ def test_composite_keys_take_what_is_missing_before_from_now(spark: SparkSession
         (1, "x", True),
         (2, "x", False),
     ]
-
-
-@pytest.mark.spark
-def test_figures_are_taken_while_the_rows_are_read(spark: SparkSession) -> None:
-    changes = frame(
-        spark,
-        [
-            ("I", "", 1, "a", None),
-            ("U", "5", 1, "b", None),
-            ("D", "7", 2, None, None),
-            ("I", "6", 3, "", None),
-        ],
-    )
-    spoilt = changes.withColumn(
-        "_bad", F.when(F.col("_row") >= 2, F.concat(F.lit("no "), F.col("_row").cast("string")))
-    )
-    observed, observation = observe_changes(spoilt)
-    good, used = observe_used(observed.filter(F.col("_bad").isNull()))
-    assert good.collect()
-    seen = figures(observation, used)
-    assert seen.used == 2
-    assert (seen.rows, seen.by_op) == (4, {"I": 2, "U": 1, "D": 1})
-    # Not those of the rows that cannot be used.
-    assert (seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == ("5", "5", AT)
-    assert seen.bad_rows == 2
-    assert [is_late(seen.min_sequence, highest) for highest in ("", "4", "5", "9")] == [
-        False,
-        False,
-        True,
-        True,
-    ]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("kind", ["empty", "filtered away"])
-def test_nothing_to_read_is_seen_as_nothing(spark: SparkSession, kind: str) -> None:
-    """Spark may cut an empty plan short; the figures must come all the same."""
-    changes: DataFrame = spark.createDataFrame([], SCHEMA)
-    if kind == "filtered away":
-        changes = frame(spark, [("I", "1", 1, "a", None)]).filter(F.col("_op") == "X")
-    observed, observation = observe_changes(changes)
-    good, used = observe_used(observed)
-    states: list[Any] = checkpointed(
-        collapse(events(good, ["id"], before_images=True), ["id"]), [observation, used]
-    ).collect()
-    assert states == []
-    seen = figures(observation, used)
-    assert (seen.rows, seen.used, seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == (
-        0,
-        0,
-        "",
-        "",
-        None,
-    )
-    assert not is_late(seen.min_sequence, "9")

@@ -11,7 +11,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.silver.changes.past.timeline import effective, known_timeline
+from lake_assets.silver.reduce.past.timeline import effective, known_timeline
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.targets import Target
 

@@ -1,13 +1,13 @@
 """Key moves and partial images: the state of doubtful keys, found by following rows from key to key.
 
 Here: collecting the events of those keys for `row_lineage.py`, and building images from its result. Not here: which
-keys are doubtful (`collapse.py`), which files are read for them (`silver/write/current/late_batch.py`), key moves of
-tables that keep former rows (`past/timeline.py`), whose partial images `past/partial_images.py` makes whole. DataFrame
-API only.
+keys are doubtful (`last_changes.py`), which files are read for them (`silver/write/current/late_batch.py`), key moves
+of tables that keep former rows (`past/timeline.py`), whose partial images `past/partial_images.py` makes whole.
+DataFrame API only.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from functools import reduce
 from operator import and_
@@ -16,12 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lake_assets.errors import TableStopped, UndeterminedRow
-from lake_assets.silver.changes.collapse import committed_at, events, has_own_sequence
-from lake_assets.silver.changes.key_states import table_image
-from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
+from lake_assets.silver.reduce.events import committed_at, events, has_own_sequence
+from lake_assets.silver.reduce.key_states import table_image
+from lake_assets.silver.reduce.row_lineage import Step, Undecidable, survivors
 from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.checkpoint import Observed, checkpointed
 
 PLACE = ("_sequence", "_file", "_row")
 MOST_STEPS = 3_000_000
@@ -36,12 +36,13 @@ def settled(
     base: DataFrame | None,
     *,
     overlap_end: datetime | None = None,
+    observed: Iterable[Observed] = (),
 ) -> DataFrame:
-    """The states of `keys` (`_key_0`…), in the form of `collapse`: `_key_0`…, `_tombstone`, `_image`.
+    """The states of `keys` (`_key_0`…), `_key_0`…, `_tombstone`, `_image`.
 
     `changes` are all changes since the state `base` of the table, or since the table was empty. The full load may have
-    read the effect of changes that were committed up to `overlap_end` (UTC). Raises TableStopped if the changes do
-    not determine a state.
+    read the effect of changes that were committed up to `overlap_end` (UTC). `observed`: the observations in the plan
+    of `changes`. Raises TableStopped if the changes do not determine a state.
     """
     found = events(changes, target.key, before_images=target.before_images, carry=("_commit_ts",))
     numbered = followed_keys(target, found, keys)
@@ -49,7 +50,7 @@ def settled(
     steps = found.join(F.broadcast(numbered), on=names)
     if base is not None:
         steps = steps.unionByName(_base_events(target, base, numbered))
-    steps = checkpointed(with_loaded(target, steps, committed_at(), overlap_end))
+    steps = checkpointed(with_loaded(target, steps, committed_at(), overlap_end), observed)
     try:
         images = survivors(steps_of(target, steps))
     except Undecidable as unclear:
