@@ -4,12 +4,12 @@ Here: what a file's rows are before they have a meaning, and those of a Parquet 
 (`texts.py`), the meaning of fields (`changes.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -103,13 +103,15 @@ def parquet_pieces(
     unchecked: frozenset[str],
     address: str,
     room: Room | None,
+    repeating: Collection[str] = (),
 ) -> Iterator[Fields]:
     """The rows of a Parquet file, in at least one piece. `layout`: its columns, or those that are read; `types`: of its
-    columns, by the log. Parquet does not check that a text is UTF-8; a row with another one is bad, unless it is in a
-    column of `unchecked`, whose values have other faults then. Raises what Arrow raises, and TooLarge if there is no
-    `room`."""
+    columns, by the log; `repeating`: columns of few different texts, which are kept once each. Parquet does not check
+    that a text is UTF-8; a row with another one is bad, unless it is in a column of `unchecked`, whose values have
+    other faults then. Raises what Arrow raises, and TooLarge if there is no `room`."""
     first, waiting, size = 0, [], 0
-    with _opened(store, file) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit="us") as parquet:
+    options: Any = {"coerce_int96_timestamp_unit": "us", "read_dictionary": [*repeating]}
+    with _opened(store, file) as stream, pq.ParquetFile(stream, **options) as parquet:
         schema, columns = parquet.schema_arrow, None
         if len(layout.written) < len(schema):
             columns = [*layout.written]
@@ -122,11 +124,11 @@ def parquet_pieces(
             size += taken
             if size >= PIECE and room is None:
                 rows = pa.Table.from_batches(waiting, schema)
-                yield _parquet_rows(rows, layout, types, unchecked, address, first, room)
+                yield _parquet_rows(rows, layout, types, unchecked, address, first, room, repeating)
                 first, waiting, size = first + rows.num_rows, [], 0
     if waiting or not first:
         rows = pa.Table.from_batches(waiting, schema)
-        yield _parquet_rows(rows, layout, types, unchecked, address, first, room)
+        yield _parquet_rows(rows, layout, types, unchecked, address, first, room, repeating)
 
 
 @contextmanager
@@ -155,18 +157,28 @@ def _parquet_rows(
     address: str,
     first: int,
     room: Room | None,
+    repeating: Collection[str],
 ) -> Fields:
     bad = _no_faults(rows.num_rows)
     found: dict[str, pa.ChunkedArray] = {}
     for name, written, values in zip(layout.columns, layout.written, rows.columns, strict=True):
         if types[name] == INT96:
             values = values.cast(pa.timestamp("us", "UTC"))
-        found[name], broken = _valid_texts(_plain(values))
+        found[name], broken = (
+            (values, None) if _is_kept(values) and written in repeating else _valid_texts(_plain(values))
+        )
         if room is not None:
             room.take(max(0, found[name].nbytes - values.nbytes))
         if broken is not None and name not in unchecked:
             bad = pc.if_else(pc.and_(pc.is_null(bad), broken), f"{written} is not UTF-8", bad)
     return replace(regular(found, rows.num_rows, address, first), bad=bad)
+
+
+def _is_kept(values: pa.ChunkedArray) -> bool:
+    """Whether the values are texts that are there once each."""
+    if not pa.types.is_dictionary(values.type) or values.type.value_type != pa.string():
+        return False
+    return all(_valid_texts(pa.chunked_array([chunk.dictionary]))[1] is None for chunk in values.chunks)
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -127,16 +127,28 @@ def looked_at(
     kept = [pair for pair in every if pair[0] in wanted] or every[:1]
     columns, written = zip(*kept, strict=True)
     share = replace(whole, layout=replace(whole.layout, columns=columns, written=written))
-    for fields in decoder.pieces(share, address=""):  # which nobody needs here
-        if any(values.type != pa.string() for each, values in fields.values.items() if each in own):
+    few = {then.operation_column, then.timestamp_column_name}
+    repeating = [name for column, name in kept if column in few]
+    for fields in decoder.pieces(share, address="", repeating=repeating):  # nobody needs the address here
+        if not all(_are_texts(values) for each, values in fields.values.items() if each in own):
             raise Unusable
         times = fields.values.get(then.timestamp_column_name or "")
-        if times is not None and not all_match(pc.unique(times), _PLAIN_TIME):
+        if times is not None and not all_match(_different(times), _PLAIN_TIME):
             raise Unusable
         sequences = fields.values.get(then.change_sequence_column or "")
         if sequences is not None and not _are_written(sequences):
             raise Unusable
         yield typed_changes(fields, file.kind, share.types, keys, then)
+
+
+def _are_texts(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == pa.string())
+
+
+def _different(texts: pa.ChunkedArray) -> pa.Array:
+    found = pc.unique(texts)
+    return found.dictionary if isinstance(found, pa.DictionaryArray) and not found.null_count else found
 
 
 def _are_written(texts: pa.ChunkedArray) -> bool:
@@ -204,13 +216,23 @@ class _Decoder:
             fields = joined(list(threads.map(lambda share: joined([*self.pieces(share)]), shares)))
         return self.typed(fields, shares[0])
 
-    def pieces(self, share: _Share, address: str | None = None) -> Iterator[Fields]:
-        """The rows of a share, in at least one piece. `address`: by default the file's."""
+    def pieces(
+        self, share: _Share, address: str | None = None, repeating: Sequence[str] = ()
+    ) -> Iterator[Fields]:
+        """The rows of a share, in at least one piece. `address`: by default the file's; `repeating`: as of
+        `parquet_pieces`."""
         if share.file.format == "parquet":
             unchecked = checked_as_values(self.settings(share.layout))
             address = self._address(share.file) if address is None else address
             return parquet_pieces(
-                self.store, share.file, share.layout, share.types or {}, unchecked, address, self.room
+                self.store,
+                share.file,
+                share.layout,
+                share.types or {},
+                unchecked,
+                address,
+                self.room,
+                repeating,
             )
         return self._text_file(share).pieces(self.room)
 

@@ -1,7 +1,7 @@
 """Parquet files that Spark reads as they are, because their columns have silver's types and values.
 
 Staging their rows would write and read once more what is there already. This process looks at operations, times,
-sequences and keys (`silver/changes/stage_batch.py`); Spark sees the images only when it writes them, so a count of
+sequences and keys (`silver/changes/staged_rows.py`); Spark sees the images only when it writes them, so a count of
 the rows that it could not use decides whether they were as supposed. Here: which files these are, and their changes.
 Not here: all other files, which this process decodes (`bronze/decode/`). DataFrame API only.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.decode.changes import marks_unsupplied, matched_columns
+from lake_assets.bronze.decode.changes import checked_as_values, marks_unsupplied, matched_columns
 from lake_assets.bronze.decode.dms_columns import SYNTHETIC_TAIL
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
@@ -88,7 +88,7 @@ def _changes(
     yield sql("{value} AS _sequence", value=_sequence(at, kind, dms))
     yield Sql("_file")
     yield Sql("_row")
-    unlike = joined(" OR ", _faults(at, schema, table, operation))
+    unlike = joined(" OR ", _faults(at, schema, table, dms, operation))
     yield sql("CASE WHEN {unlike} THEN {reason} END AS _bad", unlike=unlike, reason=literal(UNLIKE))
     yield _struct("_image", {c.name: (at.get(c.name), c.type) for c in table.columns})
     before = {c.name: (at.get(before_image(dms, c.name) or ""), c.type) for c in matched_columns(table)}
@@ -118,7 +118,9 @@ def _sequence(at: Mapping[str, Sql], kind: FileKind, dms: DmsSettings) -> Sql:
     return sql("concat(left({digits}, 16), {tail})", digits=digits, tail=literal(SYNTHETIC_TAIL))
 
 
-def _faults(at: Mapping[str, Sql], schema: StructType, table: TableConfig, operation: Sql) -> Iterator[Sql]:
+def _faults(
+    at: Mapping[str, Sql], schema: StructType, table: TableConfig, dms: DmsSettings, operation: Sql
+) -> Iterator[Sql]:
     """What only a look at the images shows."""
     yield Sql("false")
     for column in table.columns:
@@ -126,10 +128,12 @@ def _faults(at: Mapping[str, Sql], schema: StructType, table: TableConfig, opera
             yield sql("{value} IS NULL", value=at[column.name])
         elif column.required:
             yield sql("({value} IS NULL AND {op} <> 'D')", value=at[column.name], op=operation)
-    # Parquet does not check that a text is UTF-8, and Spark would replace broken bytes by U+FFFD.
-    for place, field in enumerate(schema.fields):
-        if isinstance(field.dataType, StringType):
-            yield sql("NOT coalesce(is_valid_utf8({value}), true)", value=quoted(f"_{place}"))
+    # Parquet does not check that a text is UTF-8, and Spark would replace broken bytes by U+FFFD. The look at the file
+    # has seen the texts of DMS and of the key.
+    seen = {*checked_as_values(dms), *table.primary_key}
+    for name, field in zip(at, schema.fields, strict=True):
+        if isinstance(field.dataType, StringType) and name not in seen:
+            yield sql("NOT coalesce(is_valid_utf8({value}), true)", value=at[name])
 
 
 def _struct(name: str, fields: Mapping[str, tuple[Sql | None, str]]) -> Sql:

@@ -1,7 +1,7 @@
 """Parquet files that Spark reads as they are: the same changes as those that this process decodes.
 
 Here: which files these are, their changes, and rows that have to be decoded. Not here: batches of them
-(`silver/write/test_foreseen.py`, `silver/write/test_large_batches.py`), the look at their keys
+(`silver/write/test_parquet_as_read.py`, `silver/write/test_large_batches.py`), the look at their keys
 (`bronze/decode/test_looked_at.py`).
 """
 
@@ -121,7 +121,7 @@ def test_rows_that_have_to_be_decoded(spark: SparkSession, tmp_path: Path) -> No
     cases: list[tuple[dict[str, Any], list[int]]] = [
         ({odd: pa.array([None, "y", None], pa.string())}, [0]),
         ({"part": pa.array([None, "y", None], pa.string())}, [0, 2]),
-        ({"part": broken}, [0]),
+        ({"part": broken}, []),  # of a key: the look at its file sees it
         ({"unused": broken}, [0]),
     ]
     for number, (changed, unlike) in enumerate(cases):
