@@ -115,9 +115,12 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
     earlier = _earlier(reader, begun)
     if earlier is not None:
         before = earlier[1] if before is None else before.unionByName(earlier[1])
-    readings = [reading] if earlier is None else [reading, earlier[0]]
+    own, readings = (
+        _own_timeline(context, reading, begun),
+        [reading] if earlier is None else [reading, earlier[0]],
+    )
     observed = [each for one in readings for each in one.observations]
-    rows = versions.after(before, _own_timeline(context, reading, begun), observed, end=begun.at)
+    rows = versions.after(before, own, observed, end=begun.at)
     if context.reshape:
         write_all(context, current, rows)
     else:
