@@ -91,7 +91,7 @@ def last_changes(
     key that loses a row in a transaction of which a part was applied before. And an image may lack columns."""
     keys = events.rows.select(key_columns(key))
     codes, wanted = key_codes(keys, only)
-    order = _in_order(events, codes, np.flatnonzero(wanted))
+    order = _in_order(events, codes, wanted)
     begins = np.flatnonzero(np.append(len(order) > 0, np.diff(codes[order]) != 0))
     ends = np.append(begins[1:], len(order)) - 1 if len(begins) else begins
     kinds = np.asarray(events.rows[KIND].combine_chunks(), np.int8)[order]
@@ -130,16 +130,19 @@ def destinations(moves: pa.Table | None, key: Sequence[str], keys: pa.Table) -> 
     return pa.concat_tables([keys, every.take(pa.array(first[found[codes[first]]]))])
 
 
-def _in_order(events: KeyedEvents, codes: Numbers, wanted: Numbers) -> Numbers:
+def _in_order(events: KeyedEvents, codes: Numbers, wanted: Marks) -> Numbers:
     """The wanted events by key, those of a key by their sequences. Changes with the same sequence are in the order of
     `order_of_change`: those without a sequence of their own by the times in their files' names, others by address, both
     by place."""
-    order: Numbers = wanted[np.argsort(codes[wanted])]
+    if _rises(events.rows[SEQUENCE]):
+        order: Numbers = np.argsort(codes, kind="stable")
+        return order if wanted.all() else order[wanted[order]]
+    order = np.flatnonzero(wanted)
+    order = order[np.argsort(codes[order])]
     again = np.diff(codes[order]) == 0
     several = np.append(again, False) | np.append(False, again) if len(order) else again
     chosen = order[several]
-    time = (chosen,) if _rises(events.rows[SEQUENCE]) else _times(events, chosen)
-    order[several] = chosen[np.lexsort((*reversed(time), codes[chosen]))]
+    order[several] = chosen[np.lexsort((*reversed(_times(events, chosen)), codes[chosen]))]
     return order
 
 
