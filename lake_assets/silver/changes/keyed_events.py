@@ -85,12 +85,12 @@ class ReadingEvents:
 
     def add(self, found: "Found", file: int = 0) -> None:
         """`file`: the number of the changes' file, which sets the order of the events."""
+        if self._files:
+            self._spill(_without_middle(_whole(found.events)))
         with self._lock:
             if found.partial_moves is not None:
                 self._moves.append(found.partial_moves)
-            if self._files:
-                self._spill(_without_middle(_whole(found.events)))
-            else:
+            if not self._files:
                 self._held.setdefault(file, []).append(found.events)
 
     def pieces(self) -> Iterator[KeyedEvents]:
@@ -116,11 +116,12 @@ class ReadingEvents:
     def _spill(self, rows: pa.Table) -> None:
         if LACKS not in rows.column_names:
             rows = rows.append_column(LACKS, pa.repeat(False, rows.num_rows))
-        if not self._writers:
-            self._writers = [pa.ipc.new_stream(file, rows.schema) for file in self._files]
         pieces = self._pieces_of(rows)
-        for piece, writer in enumerate(self._writers):
-            writer.write_table(rows.filter(pa.array(pieces == piece)))
+        with self._lock:
+            if not self._writers:
+                self._writers = [pa.ipc.new_stream(file, rows.schema) for file in self._files]
+            for piece, writer in enumerate(self._writers):
+                writer.write_table(rows.filter(pa.array(pieces == piece)))
 
     def _spilled(self, number: int) -> pa.Table:
         self._files[number].seek(0)
