@@ -19,8 +19,6 @@ OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
 KEY, OLD_KEY = "_key_{place}", "_old_{place}"
 """Names of the key's columns in a file's changes, whatever the source calls them. If some changes move their key, the
 changes also have columns for the old key, which are NULL in the others."""
-UNEQUAL = ("float", "double")
-"""Types of which equal values may differ here: 0 and -0."""
 SYNTHETIC_TAIL = "0" * 19
 """Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 SEQUENCE_DIGITS = 35

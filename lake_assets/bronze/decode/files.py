@@ -155,6 +155,11 @@ def _are_written(texts: pa.ChunkedArray) -> bool:
     return not texts.null_count and all_true(pc.greater(pc.binary_length(texts), 0))
 
 
+def address_of(store: ObjectStore, path: str) -> str:
+    """A file's address in the column `_file` of its changes."""
+    return spark_address(store.spark_uri(path))
+
+
 def of_key(table: TableConfig) -> TableConfig:
     """The table with the columns of its key only."""
     columns = tuple(column for column in table.columns if column.name in table.primary_key)
@@ -248,7 +253,7 @@ class _Decoder:
         )
 
     def _address(self, file: LoggedFile) -> str:
-        return spark_address(self.store.spark_uri(file.path))
+        return address_of(self.store, file.path)
 
     def settings(self, layout: Layout) -> DmsSettings:
         """The settings of the layout's time."""

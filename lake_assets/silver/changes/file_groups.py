@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import Mode, TableConfig
+from lake_assets.config import TableConfig
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.targets import Target
@@ -54,12 +54,6 @@ def file_groups(
         for (number, gone, which, again), by_path in groups.items()
         if number == version.number
     ]
-
-
-def has_known_keys(version: ContractVersion, contracts: Contracts, target: Target) -> bool:
-    """Whether files of the version have the keys as silver has them."""
-    is_plain = target.mode is Mode.CURRENT and not set(target.key) & set(target.config.mask)
-    return is_plain and is_current(version, contracts, target)
 
 
 def is_current(version: ContractVersion, contracts: Contracts, target: Target) -> bool:

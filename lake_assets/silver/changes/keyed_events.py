@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lake_assets.bronze.decode.changes import BEFORE, IMAGE, matched_columns
-from lake_assets.bronze.decode.dms_columns import FIRST_SEQUENCE, KEY, OPERATION, SEQUENCE
+from lake_assets.bronze.decode.dms_columns import FIRST_SEQUENCE, KEY, OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.bronze.values.text_values import all_true, any_true
 from lake_assets.config import TableConfig
 from lake_assets.silver.changes.key_numbers import key_codes, key_hashes
@@ -34,7 +34,6 @@ KIND, FILE, ROW, LACKS = "_kind", "_number", "_row", "_lacks"
 """Columns of events beside the key's and SEQUENCE: the kind; the number of the file, and the place of the change in it,
 from 0; whether the change lacks columns, if some do. Inserts of a full load have neither KIND nor SEQUENCE, until a
 piece is read."""
-OLD_KEY = "_old_{place}"
 ROWS_OF_A_PIECE = 1_000_000
 """Changes whose events are decided together, at about 500 bytes each."""
 MOST_PIECES = 256

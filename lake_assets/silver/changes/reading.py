@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.decode.dms_columns import all_differ
+from lake_assets.bronze.decode.files import address_of
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import refuse_missing_rows
@@ -26,7 +27,6 @@ from lake_assets.silver.changes.keyed_events import ReadingEvents
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.changes.row_marks import RowMarks
 from lake_assets.silver.changes.staged_rows import Source, StagedRows
-from lake_assets.silver.changes.taken_rows import address_of
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
@@ -77,8 +77,10 @@ class Reading:
             self._rows: HeldRows | StagedRows = self.held
         else:
             source = Source(spark, store, target, contracts, cut, staging)
-            events = self._wanted_events() if self._wants_keys or not spark_reads else None
-            self._rows = StagedRows(source, groups, events, spark_reads=spark_reads)
+            wanted = target.mode is Mode.CURRENT and (self._wants_keys or not spark_reads)
+            self._rows = StagedRows(
+                source, groups, self._no_events if wanted else None, spark_reads=spark_reads
+            )
         self._refuse_missing_rows()
 
     def _refuse_missing_rows(self) -> None:
@@ -189,11 +191,9 @@ class Reading:
                 found[next(part.file for part in parts[address] if part.takes(place))].append((place, faults))
         return sorted(found.items(), key=lambda one: one[0].offset)
 
-    def _wanted_events(self) -> ReadingEvents | None:
-        if self._target.mode is not Mode.CURRENT:
-            return None
-        paths = dict.fromkeys(address_of(self._store, part.file.path) for part in self.parts)
-        return ReadingEvents([*paths], self.rows_counted, in_memory=self._is_load_of_numbers)
+    def _no_events(self, addresses: Sequence[str]) -> ReadingEvents:
+        """Those of files with these addresses, before any is known."""
+        return ReadingEvents(addresses, self.rows_counted, in_memory=self._is_load_of_numbers)
 
     @property
     def _wants_keys(self) -> bool:

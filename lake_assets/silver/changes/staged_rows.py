@@ -6,7 +6,7 @@ where the rows are staged (`bronze/reader/staging.py`), files that Spark may rea
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.decode.dms_columns import FAULTS
-from lake_assets.bronze.decode.files import changes_in_pieces, looked_at, of_key
+from lake_assets.bronze.decode.files import address_of, changes_in_pieces, looked_at, of_key
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.arrow_frame import staged_frame, union, with_places
 from lake_assets.bronze.reader.as_is import as_is, may_be_as_is
@@ -32,7 +32,7 @@ from lake_assets.silver.changes.file_groups import FileGroup, is_current
 from lake_assets.silver.changes.in_silver import in_silver
 from lake_assets.silver.changes.keyed_events import Found, ReadingEvents, events_of
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
-from lake_assets.silver.changes.taken_rows import address_of, figures_of, rows_taken, usable_of
+from lake_assets.silver.changes.taken_rows import figures_of, rows_taken, usable_of
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
@@ -76,17 +76,24 @@ class StagedRows:
     """The rows of some groups of files, in silver's columns."""
 
     def __init__(
-        self, source: Source, groups: Sequence[FileGroup], events: ReadingEvents | None, *, spark_reads: bool
+        self,
+        source: Source,
+        groups: Sequence[FileGroup],
+        no_events: Callable[[Sequence[str]], ReadingEvents] | None,
+        *,
+        spark_reads: bool,
     ) -> None:
-        """`events`: gets those of the rows, if they are wanted; `spark_reads`: whether Spark may read Parquet files as
-        they are. Raises TableStopped when a file's columns do not fit the contract, UnreadableFile or what Arrow raises
-        for a damaged file, StoreError for one that is gone."""
-        self._source, self._groups, self.events = source, groups, events
+        """`no_events`: makes what gets the events of the rows, by the files' addresses; None if they are not wanted.
+        `spark_reads`: whether Spark may read Parquet files as they are. Raises TableStopped when a file's columns do
+        not fit the contract, UnreadableFile or what Arrow raises for a damaged file, StoreError for one that is
+        gone."""
+        self._source, self._groups = source, groups
         paths = [file.path for group in groups for file in group.files]
         self._numbers = {
             address: number
             for number, address in enumerate(dict.fromkeys(address_of(source.store, path) for path in paths))
         }
+        self.events = None if no_events is None else no_events(self.addresses)
         self._as_is: list[list[LoggedFile]] = []
         """By group, the files that Spark reads as they are."""
         self._staged: list[Mapping[pa.Schema, StagedTable]] = []
@@ -132,16 +139,18 @@ class StagedRows:
 
     def changes(self) -> DataFrame:
         """The rows within the cut, as `decoded_frame`."""
-        frames = [frame for place in range(len(self._groups)) for frame in self._staged_frames(place)]
-        as_is = self._as_is_frame()
+        frames, as_is = self._staged_frames(), self._as_is_frame()
         return reduce(union, frames if as_is is None else [*frames, as_is])
 
     def bad_rows(self, most: int | None) -> dict[str, list[tuple[int, str]]]:
         """By a file's address, the places, from 0, and all faults of its bad rows, at most of the first `most`."""
         if not self.figures.bad_rows:
             return {}
-        frames = [frame for place in range(len(self._groups)) for frame in self._staged_frames(place)]
-        bad = reduce(union, frames).filter(F.col("_bad").isNotNull()).select("_file", "_row", "_bad")
+        bad = (
+            reduce(union, self._staged_frames())
+            .filter(F.col("_bad").isNotNull())
+            .select("_file", "_row", "_bad")
+        )
         found: dict[str, list[tuple[int, str]]] = defaultdict(list)
         ordered = bad.orderBy("_file", "_row")
         for row in (ordered if most is None else ordered.limit(most)).collect():
@@ -203,11 +212,14 @@ class StagedRows:
             table.publish()
         return stage.tables, [known for share in done for known in share]
 
-    def _staged_frames(self, place: int) -> Iterator[DataFrame]:
+    def _staged_frames(self) -> list[DataFrame]:
         target = self._source.target
         columns = [column.name for column in target.image_columns], target.matched_by
-        for schema, rows in self._staged[place].items():
-            yield staged_frame(self._source.spark, schema, rows, *columns)
+        return [
+            staged_frame(self._source.spark, schema, rows, *columns)
+            for tables in self._staged
+            for schema, rows in tables.items()
+        ]
 
     def _as_is_frame(self) -> DataFrame | None:
         source, frames = self._source, list[DataFrame]()

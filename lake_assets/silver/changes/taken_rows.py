@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake_assets.bronze.decode.dms_columns import COMMIT_TS, OPERATION, SEQUENCE
+from lake_assets.bronze.decode.files import address_of
 from lake_assets.bronze.values.text_values import all_true
 from lake_assets.silver.changes.file_groups import FileGroup
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.storage.object_store import ObjectStore
-from lake_assets.storage.spark_paths import spark_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,6 @@ def rows_taken(changes: pa.Table, group: FileGroup, cut: RowCut, store: ObjectSt
         return RowsTaken(changes, figures_of(changes, usable_of(changes)), counts)
     taken, beside = cut.taken(changes, reopened=group.reopened)
     return RowsTaken(taken, figures_of(taken, usable_of(taken)) + beside, counts)
-
-
-def address_of(store: ObjectStore, path: str) -> str:
-    """A file's address in the column `_file`."""
-    return spark_address(store.spark_uri(path))
 
 
 def _in_places(changes: pa.Table, group: FileGroup, store: ObjectStore) -> pa.Table:

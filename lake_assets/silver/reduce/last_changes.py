@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lake_assets.bronze.decode.dms_columns import SEQUENCE, SYNTHETIC_TAIL
+from lake_assets.bronze.decode.dms_columns import OLD_KEY, SEQUENCE, SYNTHETIC_TAIL
 from lake_assets.silver.changes.key_numbers import key_codes
 from lake_assets.silver.changes.keyed_events import (
     ARRIVAL,
@@ -24,7 +24,6 @@ from lake_assets.silver.changes.keyed_events import (
     INSERT,
     KIND,
     LACKS,
-    OLD_KEY,
     ROW,
     UPDATE,
     KeyedEvents,

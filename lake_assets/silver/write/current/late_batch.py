@@ -12,12 +12,12 @@ from typing import NoReturn
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from lake_assets.bronze.decode.files import address_of
 from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.taken_rows import address_of
 from lake_assets.silver.plan.lateness import is_committed_by, may_share_transaction, overlap_end
 from lake_assets.silver.plan.replay_basis import Basis, newest_basis
 from lake_assets.silver.plan.rewritten import lost_contents
