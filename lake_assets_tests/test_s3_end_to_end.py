@@ -21,7 +21,6 @@ from lake_assets.config import S3Config
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Clock,
@@ -181,7 +180,6 @@ def test_large_csv_files_by_way_of_staged_rows(
 ) -> None:
     """Also in a bucket that Spark can read only by the catalog. Nothing of them is left, not even a folder's marker."""
     assert s3.endpoint is not None
-    monkeypatch.setattr(reading, "LARGE", 1)
     monkeypatch.setattr(decoding, "MOST_BYTES", -1)
     bucket = new_bucket()
     tables = bucket if shared else new_bucket()
