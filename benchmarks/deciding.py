@@ -19,7 +19,7 @@ from lake_assets.bronze.decode.changes import BEFORE, IMAGE
 from lake_assets.config import TableConfig
 from lake_assets.silver.changes.keyed_events import ReadingEvents, events_of
 from lake_assets.silver.changes.row_marks import RowMarks
-from lake_assets.silver.reduce.last_changes import last_changes
+from lake_assets.silver.reduce.current.last_changes import last_changes
 
 PIECE, FILES = 128_000, 30
 TABLE = TableConfig.model_validate({"columns": {"id": "string not null"}, "primary_key": ["id"]})

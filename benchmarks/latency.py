@@ -33,9 +33,9 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
 from lake_assets.rounds.maintenance import maintain_silver
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import read_position
-from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.connect.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 

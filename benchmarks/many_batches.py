@@ -20,7 +20,7 @@ from benchmarks.large_tables.results import PRODUCT
 from benchmarks.large_tables.workloads import Source, Workload
 from lake_assets.config import ContinuousConfig
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
-from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.batch.result import TableResult
 
 WORKLOAD = Workload("1,000 uniform", 1_000, files=1)
 ENDS = 20

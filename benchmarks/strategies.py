@@ -17,7 +17,7 @@ from benchmarks.large_tables.contenders import Product
 from benchmarks.large_tables.results import PRODUCT
 from benchmarks.large_tables.workloads import Source, Workload
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets.silver.write import batch_context, commit
+from lake_assets.silver.write import final_commit, write_edit
 
 AUTOMATIC, REWRITTEN, MARKED = PRODUCT, "rewritten", "marked"
 FORCED = {AUTOMATIC: {}, REWRITTEN: {"rewrite_below_mb": 1e9}, MARKED: {"rewrite_below_mb": 0}}
@@ -58,10 +58,10 @@ def _product(bench: Bench, way: str, rows: int) -> Product:
 @contextmanager
 def _without_limit(way: str, rows: int) -> Iterator[None]:
     """Rewrites a table of so many rows, by several tasks if the lake would not rewrite it."""
-    if way != REWRITTEN or rows <= batch_context.SMALL_ROWS:
+    if way != REWRITTEN or rows <= write_edit.SMALL_ROWS:
         yield
         return
-    with patch.object(batch_context, "SMALL_ROWS", sys.maxsize), patch.object(commit, "SMALL_ROWS", 0):
+    with patch.object(write_edit, "SMALL_ROWS", sys.maxsize), patch.object(final_commit, "SMALL_ROWS", 0):
         yield
 
 

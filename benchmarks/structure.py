@@ -29,7 +29,7 @@ PACKAGE = Path(__file__).parent.parent / "lake_assets"
 STAGES = (
     "silver/plan",
     "bronze/files bronze/values bronze/decode bronze/reader",
-    "silver/changes silver/reduce",
+    "silver/batch silver/changes silver/reduce",
     "silver/write",
     "iceberg",
 )

@@ -25,7 +25,7 @@ DECIDING = {
     "bronze.log.admission",
     "bronze.log.epochs",
     "schema.evolve",
-    "silver.reduce.row_lineage",
+    "silver.reduce.current.row_lineage",
     "silver.plan.cut",
     "silver.plan.full_load_gate",
     "silver.plan.ambiguous_parts",

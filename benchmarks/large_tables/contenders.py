@@ -17,8 +17,8 @@ from benchmarks.large_tables.workloads import COLUMNS
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult
 
 NAMES = ", ".join(COLUMNS)
 DELETE = "WHEN MATCHED AND s.Op = 'D' THEN DELETE"

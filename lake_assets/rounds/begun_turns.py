@@ -12,8 +12,8 @@ from lake_assets.lake import Lake
 from lake_assets.rounds.pending_work import Progress
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Turns
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 
 
 class BegunTurns:

@@ -3,7 +3,7 @@ what: a new column of a text file, more fields in a CSV file without a header, v
 
 Here: what the source's present columns may mean for the contract. What has more than one explanation, and a database
 that cannot be read, stop the table. Not here: reading the database (`storage/reflection/reflect.py`), when to ask
-(`evolve.py`, `silver/write/ask_source.py`).
+(`evolve.py`, `silver/batch/ask_source.py`).
 """
 
 from collections import Counter

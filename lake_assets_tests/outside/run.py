@@ -27,8 +27,8 @@ from lake_assets.lake import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth

@@ -11,8 +11,8 @@ from lake_assets.lake import Lake
 from lake_assets.rounds.begun_turns import BegunTurns
 from lake_assets.rounds.pending_work import Progress
 from lake_assets.silver.apply import engine
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets.storage.object_store import StoreError
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 

@@ -17,8 +17,8 @@ from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild, replay
+from lake_assets.silver.batch.quarantine import BatchQuarantine
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_quarantine import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, load_file, transaction_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.transaction_tables import TRANSACTIONS

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lake_assets.commands.mend.quarantine_commands import chosen, retry
 from lake_assets.config import Column
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.write.compare_rewritten import rows_of_commits
+from lake_assets.silver.reduce.compare_rewritten import rows_of_commits
 from lake_assets_tests.helpers.files.dms_files import (
     Clock,
     DmsFile,

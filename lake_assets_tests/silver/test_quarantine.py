@@ -18,7 +18,7 @@ from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.write.batch_quarantine import BatchQuarantine
+from lake_assets.silver.batch.quarantine import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
 from lake_assets_tests.helpers.processes.faults import Killed, killed

@@ -18,7 +18,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.sync import sync
-from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance

@@ -12,7 +12,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.silver.apply import apply_batch as apply
-from lake_assets.silver.write.batch_quarantine import BatchQuarantine
+from lake_assets.silver.batch.quarantine import BatchQuarantine
 from lake_assets_tests.helpers.processes.faults import Killed
 
 PLACES: tuple[tuple[Any, str], ...] = (

@@ -25,9 +25,9 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply import turn as table_turn
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.changes import keyed_events, reading
 from lake_assets.silver.reduce import edit_keys
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.oracles.masks import masked
 from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.soak import bucket as storage

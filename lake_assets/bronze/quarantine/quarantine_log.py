@@ -1,7 +1,7 @@
 """The quarantine: rows that cannot be used, and files that cannot be read, in the Iceberg table `lake_ops.quarantine`.
 
 Here: its records and their states. Not here: deciding that a row is bad (`bronze/decode/changes.py`), how much may
-be quarantined (`silver/write/batch_quarantine.py`), reading rows again (`commands/mend/quarantine_commands.py`).
+be quarantined (`silver/batch/quarantine.py`), reading rows again (`commands/mend/quarantine_commands.py`).
 
 Append-only: each change of state of a row or file is an event, and the newest event is its state. Silver table, file
 version and place in the file identify a row, so a batch that is tried again quarantines no row twice.

@@ -44,9 +44,9 @@ from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import SCOPE
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Apply, apply_tables
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import full_traceback
 
 CHUNK = 50

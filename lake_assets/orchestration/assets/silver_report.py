@@ -19,9 +19,9 @@ from lake_assets.orchestration.checks.silver_checks import turn_evaluations
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.batch.result import OPERATIONS, TableResult
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import Position
-from lake_assets.silver.write.batch import OPERATIONS, TableResult
 from lake_assets.words import many
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation

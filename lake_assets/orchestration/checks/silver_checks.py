@@ -17,13 +17,13 @@ from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.orchestration.checks.check_history import CheckExecution
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.table_state import TableState
 from lake_assets.silver.table.masks import shown
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import LiveRows, live_rows_problem
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
-from lake_assets.silver.write.batch import TableResult
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"

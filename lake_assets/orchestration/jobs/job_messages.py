@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lake_assets.errors import LakeError
+from lake_assets.silver.batch.result import BatchResult, TableResult
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult, TableResult
 
 _BATCHES = TypeAdapter(list[BatchResult])
 _POSITION = TypeAdapter(Position)

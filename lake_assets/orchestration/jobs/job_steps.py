@@ -20,9 +20,9 @@ from lake_assets.orchestration.jobs.job_client import run_job
 from lake_assets.orchestration.jobs.job_messages import STORED, JobRequest, read_result
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.failures import note_turn
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 
 
 def apply_by_job(

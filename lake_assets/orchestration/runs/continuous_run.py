@@ -45,10 +45,10 @@ from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Turns
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.connect.connect_address import server_lost
 from lake_assets.spark.session import process_lost

@@ -1,10 +1,8 @@
-"""Applying one batch to one silver table: write to a branch, check, publish.
+"""Applying one batch to one silver table: read, reduce, write to a branch, prove, publish.
 
-Here: the order of those steps, and which strategy writes a table of which mode. Not here: which files make the batch
-(`silver/plan/planner.py`), the strategies (`silver/write/current/upsert.py`, `silver/write/full_row.py`,
-`silver/write/append_only_tables.py`, `silver/write/history_and_soft_delete.py`), the commit that has the position
-(`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
-(`engine.py`).
+Here: the order of those steps, and what reduces a batch of which mode. Not here: which files make the batch
+(`silver/plan/planner.py`), reading them (`silver/batch/reader.py`), the edit (`silver/reduce/`), writing and proving it
+(`silver/write/`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads (`engine.py`).
 
 One fast-forward publishes the rows of a batch and the table's new position. If a process is killed before it, nothing
 is published; if it is killed after it, nothing is left to do.
@@ -21,44 +19,38 @@ from lake_assets.bronze.reader.as_listed import not_as_logged
 from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.reduce.append_only_tables import added_changes, whole_log
+from lake_assets.silver.reduce.compare_rewritten import recognised
+from lake_assets.silver.reduce.current.current_rows import changed_keys, recomputed, whole_table
+from lake_assets.silver.reduce.edit import Edit, EveryRow
+from lake_assets.silver.reduce.full_row import changed_rows, whole_table_of_rows
+from lake_assets.silver.reduce.past.history_and_soft_delete import changed_versions, loaded_versions
 from lake_assets.silver.reduce.touched_periods import all_touched
-from lake_assets.silver.write.append_only_tables import append, replace_log
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import (
-    Unforeseen,
-    count_rows,
-    count_unseen,
-    delete_rows,
-    next_position,
-    refuse_unforeseen,
-    repeat_position,
-    write_final_commit,
-)
-from lake_assets.silver.write.compare_rewritten import recognised
-from lake_assets.silver.write.current.upsert import replace_keys, replace_states, replace_table
-from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
-from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
+from lake_assets.silver.write.final_commit import next_position, repeat_position, write_final_commit
+from lake_assets.silver.write.proof import Head, Unforeseen, proven, refuse_unforeseen
+from lake_assets.silver.write.write_edit import Begun, begin
 from lake_assets.storage.object_store import ObjectGone
 
 logger = logging.getLogger(__name__)
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
 """Called when all is on the branch; if it raises, nothing is published."""
-WriteStrategy = Callable[[BatchReader, Reading, Attempt], Written]
-"""Writes the rows of a batch's reading to the branch of an attempt."""
+Reduce = Callable[[BatchReader, Reading], Edit]
+"""Reduces the changes of a batch to what changes in the table."""
 
-STRATEGIES: dict[Mode, tuple[WriteStrategy, WriteStrategy]] = {
-    Mode.CURRENT: (replace_table, replace_keys),
-    Mode.FULL_ROW: (replace_all_rows, replace_rows),
-    Mode.SOFT_DELETE: (load_versions, replace_versions),
-    Mode.HISTORY: (load_versions, replace_versions),
-    Mode.CHANGE_LOG: (replace_log, append),
-    Mode.APPEND_LOG: (replace_log, append),
+REDUCE: dict[Mode, tuple[Reduce, Reduce]] = {
+    Mode.CURRENT: (whole_table, changed_keys),
+    Mode.FULL_ROW: (whole_table_of_rows, changed_rows),
+    Mode.SOFT_DELETE: (loaded_versions, changed_versions),
+    Mode.HISTORY: (loaded_versions, changed_versions),
+    Mode.CHANGE_LOG: (whole_log, added_changes),
+    Mode.APPEND_LOG: (whole_log, added_changes),
 }
-"""By mode, the strategy for a full load with the CDC that belongs to it, and the strategy for other batches."""
+"""By mode: for a full load with the CDC that belongs to it, and for other batches."""
 KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
@@ -87,7 +79,7 @@ def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchRes
         ) as current,
     ):
         reader = recognised(BatchReader(context))
-        result = _committed(reader, current, _write(reader, current))
+        result = _committed(reader, current, _reduced(reader))
         _refuse_unlogged(reader)
         before_publish(reader.context, current)
         reader.quarantine.record(reader.parts)
@@ -110,66 +102,52 @@ def _refuse_unlogged(reader: BatchReader) -> None:
         raise ObjectGone(f"{changed[0].key} was written again since it was logged: run again.")
 
 
-def _write(reader: BatchReader, current: Attempt) -> Written:
+def _reduced(reader: BatchReader) -> Edit:
+    """What the batch changes. Raises TableStopped and FilesUnusable."""
     context, batch, mode = reader.context, reader.context.batch, reader.context.target.mode
+    empty = Edit(removed=EveryRow(), touched=all_touched(context.target))
     if context.states is not None:
-        return replace_states(context, current, context.states)
+        return recomputed(context, context.states)
     is_load = batch.kind == "full_load"
     if batch.kind == "truncate" or (is_load and not batch.files):
-        return _empty(context, current)
+        return empty
     reading = reader.read_batch() if batch.files else None
     if reading is None and not is_load:
-        return Written("append")  # its position alone
+        return Edit()  # its position alone
     if reading is None and mode not in KEEPS_THE_PAST:
         # A table without a full load, none of whose changes can be read any more.
-        return _empty(context, current)
+        return empty
     if reading is None:
         raise TableStopped(
             context.target.table,
             f"none of the files that {context.target.identifier} is recomputed from can be read.",
             "Have DMS reload the table.",
         )
-    load, change = STRATEGIES[mode]
+    load, change = REDUCE[mode]
     if is_load:
-        return load(reader, reading, current)
+        return load(reader, reading)
     context.stage("read")
-    return change(reader, reading, current)
+    return change(reader, reading)
 
 
-def _empty(context: BatchContext, current: Attempt) -> Written:
-    """Deletes all rows. The commit that has the position follows, because a delete of whole files loses properties."""
-    context.stage("write")
-    if context.position.snapshot_id is not None:
-        with context.watch.stage("delete"):
-            delete_rows(context, current)
-    return Written("delete", touched=all_touched(context.target))
-
-
-def _committed(reader: BatchReader, current: Attempt, written: Written) -> BatchResult:
-    """Writes the commit that has the position, and checks the branch's row counts; returns the batch's figures, with
-    the snapshot to publish. Raises RowCountMismatch and ApplyConflict."""
-    context = reader.context
-    result = _result(reader, written)
-    before = context.position.snapshot_id
-    if written.strategy != REWRITE:  # which is one commit
-        _, head = current.head(context.runtime.catalog)
-        before = head.snapshot_id
+def _committed(reader: BatchReader, current: Attempt, edit: Edit) -> BatchResult:
+    """Writes the edit and the position to the branch, and proves them; returns the batch's figures, with the snapshot
+    to publish. Raises Unforeseen, RowCountMismatch and ApplyConflict."""
+    context, catalog = reader.context, reader.context.runtime.catalog
+    begun, before = begin(context, current, edit), context.position.snapshot_id
+    result = _result(reader, edit, begun)
+    if begun.has_deleted or before is None:
+        before = current.head(catalog)[1].snapshot_id
     with context.watch.stage("write"):
-        write_final_commit(context, current, result, written)
-        # Nothing is written after it: one look at the branch serves both checks.
-        table, head = current.head(context.runtime.catalog)
-        refuse_unforeseen(reader, current, head, result, written)
+        write_final_commit(context, current, result, edit, begun)
+        head = Head(*current.head(catalog), before)
+        refuse_unforeseen(reader, current, head, edit, begun)
     with context.watch.stage("check"):
-        result = count_rows(reader, table, head, result, written, before)
-        unseen = count_unseen(context, written, result.rows_removed)
-        result = replace(result, unseen_updates=unseen)
-        if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
-            position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
-            repeat_position(context, current, replace(result, position=position), written)
-            # Never a branch that Iceberg has created again: it would have the position, but not the rows.
-            published = current.head_upon(context.runtime.catalog, position.snapshot_id)
-            result = replace(result, position=replace(position, snapshot_id=published))
-    return result
+        found = proven(reader, head, result, edit, begun)
+        in_commit = result.position.unknown_rows, result.unmatched
+        if (found.position.unknown_rows, found.unmatched) != in_commit:
+            found = repeat_position(context, current, found, edit)
+    return found
 
 
 def _landed(context: BatchContext, files: Sequence[LoggedFile]) -> list[datetime]:
@@ -181,15 +159,15 @@ def _landed(context: BatchContext, files: Sequence[LoggedFile]) -> list[datetime
     return [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]
 
 
-def _result(reader: BatchReader, written: Written) -> BatchResult:
+def _result(reader: BatchReader, edit: Edit, begun: Begun) -> BatchResult:
     """The figures of a batch before its rows are counted."""
     context, batch, seen, held = reader.context, reader.context.batch, reader.seen, reader.quarantine.held
     files = [file for file in batch.files if file.offset not in batch.reopened]
     landed = _landed(context, files)
     return BatchResult(
         kind=batch.kind,
-        strategy=written.strategy,
-        reason=written.reason,
+        strategy=begun.strategy,
+        reason=begun.reason,
         files=len(files),
         first_key=files[0].key if files else None,
         last_key=files[-1].key if files else None,
@@ -197,13 +175,13 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         rows_counted=reader.rows_counted,
         rows_read=seen.rows,
         by_op=seen.by_op,
-        keys=written.keys,
-        rows_written=written.rows,
+        keys=edit.keys,
+        rows_written=edit.rows or 0,
         rows_removed=0,
         rows_before=context.position.rows,
         position=next_position(context, seen),
         replayed_bytes=reader.replayed_bytes,
-        unmatched=0 if written.recounted is None else written.recounted.unmatched,
+        unmatched=0 if edit.rows is None else edit.recounted.unmatched,
         min_sequence=seen.min_sequence,
         superseded_files=batch.superseded_files,
         rows_behind_cut=seen.behind_cut,

@@ -18,10 +18,10 @@ from lake_assets.runtime import LakeRuntime, most_large_batches
 from lake_assets.silver.apply.cut_tags import SourceCut
 from lake_assets.silver.apply.failures import note_turn
 from lake_assets.silver.apply.turn import Progress, Turn
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.cut import NO_CUT, Cut
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.preflight import PreflightError
 

@@ -18,11 +18,11 @@ from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps,
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
 from lake_assets.schema.evolve import Kind, SchemaChange
+from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.table.guard import SOURCE_TABLE, source_table
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.shape import SHAPE
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.spark.sql import Sql, sql
 
 

@@ -36,14 +36,14 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
 from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
+from lake_assets.silver.batch.ask_source import explain_width
+from lake_assets.silver.batch.context import BatchContext, Damaged
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import has_other_shape, reshaped
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.ask_source import explain_width
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.connect.connect_address import server_lost
 from lake_assets.spark.preflight import PreflightError

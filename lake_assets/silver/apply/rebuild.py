@@ -19,6 +19,8 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.plan.members import epoch_members, living_files, newest_versions
 from lake_assets.silver.plan.planner import Batch, whole_table
 from lake_assets.silver.plan.table_state import changed_folders, plan_table
@@ -29,8 +31,6 @@ from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.position import Position, PositionLost, read_position
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 

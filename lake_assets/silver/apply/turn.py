@@ -21,6 +21,8 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
+from lake_assets.silver.batch.context import Damaged
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
 from lake_assets.silver.plan.members import living_files
@@ -30,8 +32,6 @@ from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many, them
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@ a key's last one.
 
 An update that moves its key is two events: its row arrives at one key, and leaves the other. Any other change is one.
 Here: the events of decoded changes, and those of a reading: few are in this process, many on its disk, in pieces by a
-hash of the key. Not here: deciding (`silver/reduce/last_changes.py`), decoding (`bronze/decode/files.py`).
+hash of the key. Not here: deciding (`silver/reduce/current/last_changes.py`), decoding (`bronze/decode/files.py`).
 """
 
 import re

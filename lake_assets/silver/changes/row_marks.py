@@ -1,6 +1,6 @@
 """Rows of files that are marked: a bit for each, by file and place.
 
-Here: marks, and the marked ones of rows that Spark reads. Not here: which rows (`silver/reduce/edit.py`).
+Here: marks, and the marked ones of rows that Spark reads. Not here: which rows (`silver/reduce/current/keyed_edit.py`).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Whether changes are late: not newer than changes that the table has applied, or than its full load. Pure.
 
 A late change may precede an applied one of its key, so that the key is recomputed
-(`silver/write/current/late_batch.py`). Not here: LOAD parts that arrive after their load was applied
+(`silver/reduce/current/late_batch.py`). Not here: LOAD parts that arrive after their load was applied
 (`ambiguous_parts.py`), files that the log gives to another epoch (`bronze/log/admission.py`).
 """
 

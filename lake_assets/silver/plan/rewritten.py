@@ -5,7 +5,7 @@ all exist is recomputed from them (`planner.py`), so that the difference does no
 a change log, because it never deletes rows, and a table whose older files are gone.
 
 Here: which files these are, pure. Not here: comparing their rows with such a table
-(`silver/write/compare_rewritten.py`), files with unchanged bytes.
+(`silver/reduce/compare_rewritten.py`), files with unchanged bytes.
 """
 
 from collections.abc import Collection, Sequence

@@ -20,6 +20,8 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table, table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, in_context, known_damage, refuse_lost_files, retrying
 from lake_assets.silver.apply.rebuild import plan_again
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.plan.planner import whole_table
 from lake_assets.silver.plan.table_state import changed_folders
 from lake_assets.silver.reconcile.cycle import Cycle
@@ -32,8 +34,6 @@ from lake_assets.silver.table.guard import refuse_other_source
 from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.shape import refuse_other_shape
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.spark.sql import joined, sql
 from lake_assets.words import many

@@ -1,7 +1,8 @@
 """The rows that a table's files give for some of its keys: computed again, as a rebuild does, without writing.
 
-Spark finds the last event of each key here, and not the code that applies batches (`silver/reduce/last_changes.py`):
-a fault of one of the two shows as a difference, and the keys of a table's whole past need not fit into this process.
+Spark finds the last event of each key here, and not the code that applies batches
+(`silver/reduce/current/last_changes.py`): a fault of one of the two shows as a difference, and the keys of a table's
+whole past need not fit into this process.
 Here: the changes of those keys, and their states. Not here: comparing (`differences.py`). DataFrame API only.
 """
 
@@ -10,13 +11,13 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.lateness import overlap_end
+from lake_assets.silver.reduce.current.key_moves import settled
 from lake_assets.silver.reduce.events import events
-from lake_assets.silver.reduce.key_moves import settled
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, INSERTED, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
 
 Within = Callable[[Sequence[Column]], Column]

@@ -23,6 +23,9 @@ from lake_assets.errors import ApplyConflict, TableStopped
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.members import epoch_members, living_files
@@ -35,9 +38,6 @@ from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.words import many
 

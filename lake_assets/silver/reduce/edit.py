@@ -1,171 +1,93 @@
-"""What a batch changes in a table of current rows: the keys whose rows go, the rows that come, and their numbers.
+"""What a batch changes in its table: the rows that go, the rows that come, and what their numbers must be.
 
-Here: both, from the last change of each key, piece by piece of the keys, and from the states of keys that were followed
-row by row. Not here: the last changes (`last_changes.py`), following rows (`key_moves.py`), keys for Spark
-(`edit_keys.py`), writing (`silver/write/current/upsert.py`).
+Each mode reduces a batch's changes to an edit, and only `silver/write/` knows how it is written. Here: the edit. Not
+here: those of current rows (`current/current_rows.py`), of tables without a key (`full_row.py`), of logs
+(`append_only_tables.py`), of tables that keep former rows (`past/history_and_soft_delete.py`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lake_assets.bronze.decode.dms_columns import KEY
-from lake_assets.silver.changes.key_numbers import key_codes
-from lake_assets.silver.changes.keyed_events import Marks
-from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.row_marks import RowMarks
+from lake_assets.iceberg.publish import EVERY_ROW
 from lake_assets.silver.reduce.edit_keys import EditKeys
-from lake_assets.silver.reduce.key_states import living
-from lake_assets.silver.reduce.last_changes import LastChanges, last_changes
-from lake_assets.silver.table.change_events import key_columns
-from lake_assets.silver.table.targets import Target
-
-Settle = Callable[[pa.Table], DataFrame]
-"""The computed states of some doubtful keys, and of those that were followed with them: `_key_0`…, `_tombstone`,
-`_image`. Raises TableStopped if the changes do not determine a state."""
-IsNew = Callable[[tuple[int, int] | None], bool]
-"""Whether the table can have none of the keys in a range of the key's first column; of any keys, if that is no whole
-number."""
+from lake_assets.spark.sql import Sql
 
 
-@dataclass(frozen=True)
-class Edit:
-    """What a batch changes."""
+@dataclass(frozen=True, slots=True)
+class EveryRow:
+    """All rows of the table go."""
 
-    reading: Reading
-    target: Target
-    marks: RowMarks
-    """The rows that keys have in the end, but for those of settled keys."""
-    keys: EditKeys
-    rows: int
-    """Keys that have a row in the end."""
-    present: int
-    """Keys that the table should have."""
-    followed: int
-    """Keys that no change names, but from which, or to which, rows of the others moved."""
-    settled: DataFrame | None
-    """The states of the keys that were followed row by row."""
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The rows `t` go that meet the condition and match one of the rows `k`."""
+
+    rows: DataFrame | None = None
+    """None if the condition alone decides."""
+    matches: Sql = EVERY_ROW
+    condition: Sql = EVERY_ROW
+
+
+class NewRows(Protocol):
+    """Rows that come."""
 
     @property
-    def images(self) -> DataFrame:
-        """The rows of the keys that have one in the end, in silver's columns."""
-        rows = self.reading.images(self.marks)
-        return rows if self.settled is None else rows.union(living(self.settled))
-
-    def states(self, columns: Collection[str]) -> DataFrame:
-        """The states of the keys that have a row: `_key_0`…, `_tombstone`, `_image` with these columns."""
-        image = F.struct(*(F.col("_image")[name].alias(name) for name in sorted(columns))).alias("_image")
-        own = self.reading.states(self.marks, columns)
-        every = [own] if self.settled is None else [own, self.settled.filter("NOT _tombstone")]
-        first, *others = (each.select(*key_columns(self.target.key), "_tombstone", image) for each in every)
-        return first.union(others[0]) if others else first
+    def frame(self) -> DataFrame:
+        """The rows, in silver's columns. This process may first write them to files for Spark."""
 
 
-def edit_of(
-    reading: Reading,
-    target: Target,
-    settle: Settle,
-    is_new: IsNew,
-    *,
-    applied_commit: str = "",
-    only: pa.Table | None = None,
-) -> Edit:
-    """The edit of a reading, or of `only` some keys. `applied_commit`: as of `last_changes`."""
-    lasts, doubtful = _Lasts(reading, target, is_new, applied_commit, only), list[pa.Table]()
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that come, as a DataFrame."""
 
-    def noted() -> Iterator[LastChanges]:
-        for last in lasts:
-            doubtful.append(last.keys.filter(pa.array(last.doubtful)))
-            yield last
-
-    edit, unsure = _Sums(reading, target).of(noted()), pa.concat_tables(doubtful)
-    if not unsure.num_rows:
-        return edit
-    states = settle(unsure)
-    found = states.select(*key_columns(target.key), "_tombstone").toArrow()
-    return _Sums(reading, target, states, found.combine_chunks()).of(lasts)
+    frame: DataFrame
 
 
-@dataclass
-class _Lasts:
-    """The last changes by piece. One piece is kept; several are computed again each time."""
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """Figures of an edit's rows."""
 
-    reading: Reading
-    target: Target
-    is_new: IsNew
-    applied_commit: str
-    only: pa.Table | None
-    kept: list[LastChanges] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[LastChanges]:
-        if self.kept:
-            yield from self.kept
-            return
-        events, key = self.reading.events, self.target.key
-        for piece in events.pieces():
-            last = last_changes(piece, key, applied_commit=self.applied_commit, only=self.only)
-            if last.passing.any() and self.is_new(_range_of(last, self.target)):
-                last = last.without_row(last.passing)
-            if events.is_one:
-                self.kept.append(last)
-            yield last
+    rows: int
+    """Rows that come."""
+    replaced: int | None = None
+    """Rows that go, by reading them; None if that was not needed."""
+    images: int = 0
+    """The images from which the rows were computed, the table's own included; 0 if `replaced` is None."""
+    unmatched: int = 0
+    """Rows that should go from a table without a key, and that it does not have."""
 
 
-@dataclass
-class _Sums:
-    """The figures, marks and keys of all pieces."""
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a batch changes. Without arguments: nothing but the table's position."""
 
-    reading: Reading
-    target: Target
-    states: DataFrame | None = None
-    """Those of settled keys."""
-    settled: pa.Table | None = None
-    """Their keys, and whether they have no row (`_tombstone`)."""
-    rows: int = 0
-    present: int = 0
+    removed: EveryRow | EditKeys | Matching | None = None
+    """The rows that go: all, those of some keys, those that match; None if none."""
+    added: NewRows | None = None
+    keys: int = 0
+    """Distinct keys of the changes; an upper bound for a full load, the rows for a log."""
+    followed: int = 0
+    """Keys among `keys` that no change of the batch names, but from which, or to which, its rows moved."""
+    rows: int | None = 0
+    """Rows that come; None if Spark counts them while it computes them."""
+    counted: Callable[[], Recounted] | None = None
+    """What Spark has counted, once the rows have been computed; None if that adds nothing to `rows`."""
+    present: int | None = None
+    """Keys that the table should have; None if the changes do not show it."""
+    updated: int = 0
+    """Keys that have a row, and whose first change is an update that does not change the key, if `present` is known."""
+    may_repeat: bool = False
+    """Whether keys may be there twice, which a count of the written ones shows."""
+    touched: Mapping[str, str] = field(default_factory=dict)
+    """The summary properties that name the days and hours of old and new images in tracked columns."""
 
-    def of(self, lasts: Iterable[LastChanges]) -> Edit:
-        marks = RowMarks(self.reading.addresses)
-        keys = EditKeys(self.reading.spark, self.reading.staging, self.target)
-        settled = self.settled
-        is_known = np.zeros(0 if settled is None else settled.num_rows, bool)
-        for last in lasts:
-            alive = last.has_row
-            if settled is not None:
-                ours, lives, known = _among(last.keys, settled)
-                last, is_known = last.without_row(ours), is_known | known
-                alive = last.has_row | lives
-            marks.add(*last.rows())
-            self.rows += int(np.count_nonzero(last.has_row))
-            self.present += int(np.count_nonzero(last.present))
-            keys.add(last.keys, alive & last.starts_with_update)
-        followed = 0
-        if settled is not None:
-            self.rows += int(pc.sum(pc.invert(settled["_tombstone"])).as_py() or 0)
-            others = settled.drop_columns("_tombstone").filter(pa.array(~is_known))
-            keys.add(others, np.zeros(others.num_rows, bool))
-            followed = int(others.num_rows)
-        keys.end()
-        return Edit(self.reading, self.target, marks, keys, self.rows, self.present, followed, self.states)
-
-
-def _among(keys: pa.Table, settled: pa.Table) -> tuple[Marks, Marks, Marks]:
-    """Which of the keys are settled; which of those have a row; which of the settled ones are among the keys."""
-    alive = settled.filter(pc.invert(settled["_tombstone"]))
-    _, ours = key_codes(keys, settled)
-    _, lives = key_codes(keys, alive)
-    _, known = key_codes(settled.select(keys.column_names).cast(keys.schema), keys)
-    return ours, lives, known
-
-
-def _range_of(last: LastChanges, target: Target) -> tuple[int, int] | None:
-    """The range of the passing keys."""
-    if not target.has_number_key:
-        return None
-    ends = pc.min_max(last.keys[KEY.format(place=0)].filter(pa.array(last.passing)))
-    return ends["min"].as_py(), ends["max"].as_py()
+    @property
+    def recounted(self) -> Recounted:
+        """The figures of the rows. Blocks until they have been computed."""
+        if self.counted is not None:
+            return self.counted()
+        assert self.rows is not None, "else they are counted"
+        return Recounted(self.rows)

@@ -26,3 +26,8 @@ def broadcast_if_few(keys: DataFrame, count: int) -> DataFrame:
 def table_image(target: Target) -> Column:
     """The struct of the source's columns of a silver row, in the form that changes have."""
     return F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))
+
+
+def same_key(target: Target) -> Column:
+    """Whether a state `k` and a row `t` have the same key."""
+    return F.expr(target.key_matches("k", "t"))

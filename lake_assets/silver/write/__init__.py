@@ -1,1 +1,1 @@
-"""The strategies that write a batch, the commit that has its position, and the row-count check."""
+"""Writing an edit to a branch, the commit that has the position, and the proof."""

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
-from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.batch.result import TableResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 

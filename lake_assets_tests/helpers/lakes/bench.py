@@ -19,8 +19,8 @@ from lake_assets.config import TableConfig
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.batch.result import BatchResult, TableResult
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.dms_files import (
     TABLE,
     Clock,

@@ -17,11 +17,11 @@ from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import RESTAMP_OF, summary
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.silver.apply.engine import apply_table
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, main_snapshots
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.batch.result import TableResult
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Clock,

@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, OnBench
 

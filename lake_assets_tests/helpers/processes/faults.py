@@ -53,7 +53,7 @@ class Point:
 _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
 _QUARANTINED = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.add")
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
-_READER = "lake_assets.silver.write.batch_reader"
+_READER = "lake_assets.silver.batch.reader"
 _DELETE = ("lake_assets.iceberg.publish", "Attempt.delete_by")
 _FINAL_COMMIT = ("lake_assets.silver.apply.apply_batch", "write_final_commit")
 _ALTER = ("lake_assets.schema.alter_columns", "SilverSchema._alter")

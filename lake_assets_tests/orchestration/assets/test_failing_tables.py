@@ -17,8 +17,8 @@ from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, _failed_
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.sync import failure_of
 from lake_assets.silver.apply import engine
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.small_lakes import sequence, small_lake, write_file
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import RowCountMismatch
 from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.silver.apply import engine
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
     DAILY,

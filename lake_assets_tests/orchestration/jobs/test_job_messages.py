@@ -21,8 +21,8 @@ from lake_assets.orchestration.jobs.job_messages import (
     written_error,
     written_result,
 )
+from lake_assets.silver.batch.result import BatchResult, TableResult
 from lake_assets.silver.table.position import Position
-from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.records import logged
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config, small_lake
 

@@ -30,9 +30,9 @@ from lake_assets.rounds.maintenance import APART
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import engine
 from lake_assets.silver.apply.turn import Turn
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan import planner
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN, open_instance
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, ITEMS_NOW, NOTES, TABLE, Kept

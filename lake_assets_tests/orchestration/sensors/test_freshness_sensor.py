@@ -19,8 +19,8 @@ from lake_assets.orchestration.runs.missed_positions import UnreportedPositions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.plan.table_state import table_states
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.small_lakes import sequence, write_file
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,

@@ -27,6 +27,8 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
+from lake_assets.silver.batch import reader as batch_reader
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.silver.changes import staged_rows
 from lake_assets.silver.changes.held_rows import HeldRows
 from lake_assets.silver.changes.reading import Reading
@@ -34,8 +36,6 @@ from lake_assets.silver.changes.row_marks import RowMarks
 from lake_assets.silver.changes.staged_rows import StagedRows
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write import batch_reader
-from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
 from lake_assets_tests.helpers.processes.child import PATIENCE

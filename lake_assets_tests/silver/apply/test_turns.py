@@ -13,10 +13,10 @@ import pytest
 from lake_assets.silver.apply import turn
 from lake_assets.silver.apply.engine import apply_table
 from lake_assets.silver.apply.planned import apply_planned
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.plan import planner
 from lake_assets.silver.plan.cut import NO_CUT
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, KeyedShop

@@ -31,7 +31,7 @@ from lake_assets.silver.changes.keyed_events import (
     events_of,
 )
 from lake_assets.silver.changes.row_marks import RowMarks
-from lake_assets.silver.reduce.last_changes import LastChanges, destinations, last_changes
+from lake_assets.silver.reduce.current.last_changes import LastChanges, destinations, last_changes
 
 Change = tuple[Any, str, str] | tuple[Any, str, str, Any]
 """Key, operation, sequence, and of an update that moves its key the old one."""

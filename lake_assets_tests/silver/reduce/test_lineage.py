@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from lake_assets.silver.reduce.row_lineage import Place, Step, Undecidable, survivors, whole_images
+from lake_assets.silver.reduce.current.row_lineage import Place, Step, Undecidable, survivors, whole_images
 from lake_assets.silver.table.change_events import EARLIER
 
 Change = tuple[str, int] | tuple[str, int, int]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from lake_assets.silver.reduce.row_lineage import Place, Step, survivors, whole_images
+from lake_assets.silver.reduce.current.row_lineage import Place, Step, survivors, whole_images
 from lake_assets_tests.helpers.oracles.random_history import RandomSource
 
 FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_LINEAGES", "0:60").split(":"))

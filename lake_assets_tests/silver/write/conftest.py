@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.bronze.decode import files as decoding
 from lake_assets.silver.apply import apply_batch, turn
-from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.batch.context import BatchContext
 from lake_assets_tests.helpers.files.held_batches import watched_looks
 
 

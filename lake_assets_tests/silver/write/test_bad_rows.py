@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.quarantine.bad_rows import refuse_missing_rows
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.batch.result import TableResult
 from lake_assets_tests.helpers.files.dms_files import put
 from lake_assets_tests.helpers.lakes.bench import Bench
 

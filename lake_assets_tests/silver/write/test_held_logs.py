@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.reader import staging
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.write import append_only_tables
-from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.batch.result import BatchResult
+from lake_assets.silver.reduce import append_only_tables
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from lake_assets.silver.write.commit import wide_range
+from lake_assets.silver.write.write_edit import wide_range
 
 LONG = 2**63
 

@@ -19,7 +19,7 @@ from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import reading
 from lake_assets.silver.changes.staged_rows import StagedRows
-from lake_assets.silver.write.commit import write_final_commit
+from lake_assets.silver.write.final_commit import write_final_commit
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values

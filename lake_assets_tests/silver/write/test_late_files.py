@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.commands.mend.quarantine_commands import retry
-from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.batch.result import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.oracles import oracle

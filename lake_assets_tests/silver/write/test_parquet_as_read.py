@@ -21,8 +21,8 @@ from lake_assets.silver.changes.row_marks import RowMarks
 from lake_assets.silver.reduce.edit_keys import EditKeys
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write.commit import Unforeseen, delete_keys, refuse_unforeseen
-from lake_assets.silver.write.current import upsert
+from lake_assets.silver.write import write_edit
+from lake_assets.silver.write.proof import Unforeseen, refuse_unforeseen
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
@@ -326,15 +326,15 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     if same:
         rows = tuple({**row, "change_seq": one} for row, one in zip(rows, sequences, strict=True))
     again = replace(file, rows=rows)
-    again_once = [again]
+    again_once, plain = [again], write_edit._delete_keys
 
     def rewritten(*given: Any) -> bool:
-        deletes = delete_keys(*given)
+        deletes = plain(*given)
         if again_once:
             put(shop, again_once.pop())
         return deletes
 
-    monkeypatch.setattr(upsert, "delete_keys", rewritten)
+    monkeypatch.setattr(write_edit, "_delete_keys", rewritten)
     applied(shop, file)
     assert tried == ["as read", "decoded"]
     shop.apply()

@@ -18,8 +18,7 @@ from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.reduce import edit_keys
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.table.targets import Target, Tracked
-from lake_assets.silver.write import batch_context, commit
-from lake_assets.silver.write.current import rewrite, upsert
+from lake_assets.silver.write import final_commit, write_edit
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
@@ -102,10 +101,10 @@ def test_one_task_writes_few_rows_of_few_changes(
     monkeypatch.setattr(Attempt, "writer", noting)
     items.apply(("U", 1), ("U", 2))
     assert asked.pop() is True
-    monkeypatch.setattr(commit, "SMALL_ROWS", 3)
+    monkeypatch.setattr(final_commit, "SMALL_ROWS", 3)
     items.apply(("U", 1), ("U", 2), ("U", 1), ("U", 2))
     assert asked.pop() is False
-    monkeypatch.setattr(commit, "FEW_WRITTEN", 1)
+    monkeypatch.setattr(final_commit, "FEW_WRITTEN", 1)
     items.apply(("U", 1), ("U", 2))
     assert asked.pop() is (not sections), "a rewrite is bounded by the table's rows"
 
@@ -147,13 +146,13 @@ def test_few_keys_are_no_filter_of_the_scan(
     items: SmallTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A filter costs Iceberg requests to a bucket: it looks in each file for parts to skip, and there are none."""
-    as_columns = commit.in_table_columns
+    as_columns = write_edit.in_table_columns
 
     def explaining(frame: DataFrame, target: Target) -> DataFrame:
         frame.explain()
         return as_columns(frame, target)
 
-    monkeypatch.setattr(rewrite, "in_table_columns", explaining)
+    monkeypatch.setattr(write_edit, "in_table_columns", explaining)
     assert items.apply(("U", 1)).strategy == "rewrite"
     plan = capsys.readouterr().out
     assert plan.count("Filter NOT greatest(") == plan.count("BatchScan") == plan.count("filters=,") == 1
@@ -176,7 +175,7 @@ def test_which_tables_are_marked(
     assert chosen(items) == ("rewrite", "the table has 3 rows")
     assert items.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
     assert items.apply(("I", 4)).strategy == "rewrite"
-    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
+    monkeypatch.setattr(write_edit, "SMALL_ROWS", 2)
     assert chosen(items) == ("delete_and_append", "the table has 4 rows")
 
 
@@ -194,7 +193,7 @@ def test_partitions_are_rewritten_while_they_are_few(
         tuple(file["partition"].values()) for file in items.bench.table().inspect.files().to_pylist()
     }
     assert partitions == {("new", 1), ("old", 3), ("new", 4)}
-    monkeypatch.setattr(batch_context, "MOST_FILES", 2)
+    monkeypatch.setattr(write_edit, "MOST_FILES", 2)
     assert chosen(items) == ("delete_and_append", "the table has partitions and 3 files")
 
 
@@ -226,13 +225,12 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
     items: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = items.bench.rows()
-    whole = rewrite.kept_rows
+    whole = write_edit.in_table_columns
 
-    def loses(*given: Any) -> Any:
-        rows, observed = whole(*given)
-        return rows.filter("id <> 2"), observed
+    def loses(rows: DataFrame, target: Target) -> DataFrame:
+        return whole(rows, target).filter("id <> 2")
 
-    monkeypatch.setattr(rewrite, "kept_rows", loses)
+    monkeypatch.setattr(write_edit, "in_table_columns", loses)
     items.bench.put(cdc_file(NAME, items.clock.now, [items.clock.change("U", items.row(1, "new"))]))
     error = items.bench.turn()["items"].error
     assert isinstance(error, RowCountMismatch)
@@ -252,10 +250,10 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
 ) -> None:
     """Somebody takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
     module, name = {
-        "before the delete": (upsert, "delete_keys"),
+        "before the delete": (write_edit, "_delete_keys"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
-        "after it": (apply, "count_rows"),
+        "after it": (apply, "refuse_unforeseen"),
     }[when]
     whole = getattr(module, name)
     dropped: list[str] = []
@@ -280,7 +278,7 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     items: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its keys would be sent to every task, and all its rows be written by one."""
-    monkeypatch.setattr(batch_context, "SMALL_ROWS", 3)
+    monkeypatch.setattr(write_edit, "SMALL_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
     batch = items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1))
     assert batch.strategy == "delete_and_append"

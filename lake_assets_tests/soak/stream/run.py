@@ -33,7 +33,7 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.rounds.stream_arrivals import StreamArrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.batch.result import TableResult
 from lake_assets.storage.local_store import LocalStore
 from lake_assets_tests.helpers.oracles.masks import masked
 from lake_assets_tests.helpers.processes.faults import Killed

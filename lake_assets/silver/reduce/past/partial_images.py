@@ -1,8 +1,8 @@
 """Partial images in a timeline: an update that lacks columns keeps the values that its row had, under whichever key.
 
-Here: making the images of a timeline whole. Not here: following the rows (`silver/reduce/row_lineage.py`), tables of
-current rows (`silver/reduce/key_moves.py`), which columns an update lacks (`bronze/decode/changes.py`). DataFrame
-API only.
+Here: making the images of a timeline whole. Not here: following the rows (`silver/reduce/current/row_lineage.py`),
+tables of current rows (`silver/reduce/current/key_moves.py`), which columns an update lacks
+(`bronze/decode/changes.py`). DataFrame API only.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.silver.reduce.key_moves import (
+from lake_assets.silver.reduce.current.key_moves import (
     PLACE,
     followed_keys,
     image_of_changes,
@@ -20,7 +20,7 @@ from lake_assets.silver.reduce.key_moves import (
     undetermined,
     with_loaded,
 )
-from lake_assets.silver.reduce.row_lineage import Undecidable, whole_images
+from lake_assets.silver.reduce.current.row_lineage import Undecidable, whole_images
 from lake_assets.silver.table.change_events import EARLIER, KNOWN, OWN, VANISHED, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed

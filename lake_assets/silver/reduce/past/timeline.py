@@ -3,7 +3,7 @@
 Current rows need a key's last event only. A history and a soft delete need all events, and the rows that the table
 already has: these become events, too, which precede the others. Here: that order, also within key moves, the instant of
 each event, and which events change anything. Not here: the rows of a shape (`scd2_versions.py`, `soft_delete.py`),
-which changes are read (`silver/write/history_and_soft_delete.py`). DataFrame API only.
+which changes are read (`silver/reduce/past/history_and_soft_delete.py`). DataFrame API only.
 
 Columns of a timeline: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct
 (unique within a key but for repetitions), `_at` timestamp (the instant from which the event holds), `_image` struct

@@ -23,13 +23,13 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import LOGS, Mode
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.reduce.events import events
 from lake_assets.silver.reduce.key_states import table_image
+from lake_assets.silver.reduce.past.history_and_soft_delete import epoch_beginning
 from lake_assets.silver.table.change_events import key_columns
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.history_and_soft_delete import epoch_beginning
 from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 

@@ -1,8 +1,8 @@
 """Reading the files of one batch, with their figures.
 
 Here: files as parts and rows, reading them again where needed, and the figures of the batch's own files. Not here: the
-reading itself (`silver/changes/reading.py`), which rows may be quarantined (`batch_quarantine.py`), writing the others
-(`current/upsert.py`, `append_only_tables.py`).
+reading itself (`silver/changes/reading.py`), which rows may be quarantined (`quarantine.py`), what
+becomes of the others (`silver/reduce/`).
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.layouts.headerless import dated
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
+from lake_assets.silver.batch.ask_source import explain_misfits
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.quarantine import (
+    BatchQuarantine,
+    bad_rows,
+    refuse_too_many_files,
+    unreadable_file,
+)
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.parts import Part, parts_of
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
-from lake_assets.silver.write.ask_source import explain_misfits
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_quarantine import (
-    BatchQuarantine,
-    bad_rows,
-    refuse_too_many_files,
-    unreadable_file,
-)
 
 COUNTING_THREADS = 4
 

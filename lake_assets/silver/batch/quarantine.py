@@ -16,11 +16,11 @@ from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import REDACTED, QuarantineLimits
 from lake_assets.errors import TableStopped
+from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.parts import Part, Requested, request_of
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.words import many, them
 
 SHARE_FROM = 20

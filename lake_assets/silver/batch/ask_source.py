@@ -16,8 +16,8 @@ from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.evolve import transition
 from lake_assets.schema.names import naming, refuse_contract
+from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.words import many
 
 _MOST_ASKED = 20

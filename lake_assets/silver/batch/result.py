@@ -5,11 +5,10 @@ it (`orchestration/assets/silver_report.py`).
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table import batch_latency as latency
@@ -17,72 +16,7 @@ from lake_assets.silver.table.batch_latency import Passage
 from lake_assets.silver.table.position import BATCH, NO_CHANGES, Position
 from lake_assets.silver.table.targets import Target
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from lake_assets.silver.reduce.edit import Edit
-    from lake_assets.spark.checkpoint import Observed
-
-NO_KEY = "the table can have none of the batch's keys"
-"""Reason to append without a delete."""
-OVERWRITE = "overwrite"
-"""Strategy of a full load: the batch's rows replace all rows of the table."""
-REWRITE = "rewrite"
-"""Strategy of a batch whose one commit replaces all rows of the table by its other rows and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
-
-
-@dataclass(frozen=True, slots=True)
-class Recounted:
-    """Figures of a table that keeps former rows, has no key, or is repaired: its rows were read to replace them."""
-
-    replaced: int | None = None
-    """Number of rows that the written ones replace, by reading those rows; None if they replace all."""
-    versions: int = 0
-    """The images from which its rows were computed, the table's own included."""
-    unmatched: int = 0
-    """Rows that the batch should have removed from a table without a key, and that the table did not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a strategy has written to the branch, and what it leaves to the commit that has the position."""
-
-    strategy: str
-    """`overwrite`, `append`, `delete_and_append`, `rewrite`, `delete` or `repair`."""
-    reason: str = ""
-    """Why this one was chosen, where there was a choice."""
-    keys: int = 0
-    """Distinct keys of the changes; an upper bound for a full load, the rows for a log."""
-    followed: int = 0
-    """Keys among `keys` that no change of the batch names, but from which its rows moved."""
-    rows: int = 0
-    """Rows that are written."""
-    images: "DataFrame | None" = None
-    """Rows still to be written; None when they are on the branch already."""
-    is_whole: bool = False
-    """Whether `images` are all rows that the table will have; else they are appended."""
-    may_repeat: bool = False
-    """Whether keys may be there twice, which a count of the written ones shows."""
-    kept: "Observed | None" = None
-    """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
-    touched: Mapping[str, str] = field(default_factory=dict)
-    """The summary properties that name the days and hours of old and new images in tracked columns."""
-    edit: "Edit | None" = None
-    """What was written, if it is of a table of current rows and no key was recomputed."""
-    recounted: Recounted | None = None
-
-    @property
-    def kept_rows(self) -> int:
-        """Number of rows of `images` that the table already had. Blocks until they have been written."""
-        return 0 if self.kept is None else int(self.kept.get["rows"])
-
-    def unknown_rows(self, removed: int, unseen_updates: int, epoch: int) -> int:
-        """Number of changes of rows that the table did not have, for a batch that has removed `removed` rows. After a
-        full load only updates count: a row that is deleted while the load runs may be in none of its parts."""
-        if epoch or self.edit is None or self.strategy == OVERWRITE:
-            return unseen_updates
-        return max(0, self.edit.present - removed)
 
 
 @dataclass(slots=True)

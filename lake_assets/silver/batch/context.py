@@ -1,7 +1,7 @@
 """The context of one batch: the table, its position, the files, a Spark session; fixed while the batch is applied.
 
-Here: those, and values derived from them. Not here: reading the files (`batch_reader.py`), writing the rows
-(`silver/apply/apply_batch.py`, `current/upsert.py`, `append_only_tables.py`).
+Here: those, and values derived from them. Not here: reading the files (`reader.py`), what becomes of the rows
+(`silver/reduce/`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,25 +14,18 @@ from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.reader.staging import Staging
-from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
+from lake_assets.silver.batch.result import Stopwatch
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.plan.members import epoch_members, made_of
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.log_mark import LogMark, mark_of
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import Stopwatch
 from lake_assets.spark.sql import Sql, table_address
 from lake_assets.storage.object_store import ObjectStore
-from lake_assets.words import many
 
-SMALL_ROWS = 100_000
-"""Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
-rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
-MOST_FILES = 64
-"""Limit of a small table's files if it has partitions: a rewrite writes a file for each of them."""
 Damaged = dict[tuple[str, str], UnreadableFile]
 """Errors of unreadable files, by key and version."""
 
@@ -111,32 +104,6 @@ class BatchContext:
         if self.batch.cut is None and not self.batch.reopened:
             return ALL_ROWS
         return RowCut(self.batch.cut, self.batch.reopened, self.position.cut)
-
-    @property
-    def why_marked(self) -> str | None:
-        """Why the table's rows are marked as deleted; None if it is small enough to be rewritten."""
-        if self.target.tracked.by_partition:
-            return "a mart follows its partitions"
-        if not 0 < self.position.rows <= SMALL_ROWS:
-            return f"the table has {many(self.position.rows, 'row')}"
-        totals = summary(current_snapshot(self.table))
-        files = int(totals.get("total-data-files", "0"))
-        # Its own partitions: those of lake.yaml may be newer.
-        if files > MOST_FILES and self.table is not None and self.table.spec().fields:
-            return f"the table has partitions and {many(files, 'file')}"
-        size = int(totals.get("total-files-size", "-1")) / 2**20
-        limit = self.runtime.lake.automation.rewrite_below_mb
-        return (
-            None if 0 <= size < limit else f"the table has {size:.1f} MB, and rewrite_below_mb is {limit:g}"
-        )
-
-    def rewrites(self, keys: int) -> bool:
-        """Whether a batch of so many keys replaces the whole table."""
-        return self.why_marked is None and 0 < keys <= SMALL_ROWS
-
-    def why_not_rewritten(self, keys: int) -> str:
-        """Why a batch of so many keys does not replace the whole table."""
-        return self.why_marked or f"{many(keys, 'key', 'are')} too many to rewrite a small table"
 
     @property
     def retries(self) -> bool:

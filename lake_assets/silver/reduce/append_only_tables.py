@@ -4,7 +4,7 @@ A DMS task that resumes after a failure may write changes again, into another fi
 repetition changes nothing, because a key's last event decides. A log has to recognise repetitions: by DMS's own
 sequence and the change's whole content, so that two different changes are never taken for one.
 
-Here: the rows of a log, and that comparison. Not here: the order of the steps (`silver/apply/apply_batch.py`).
+Here: the rows of a log, and that comparison. Not here: writing them (`silver/write/`).
 """
 
 from collections.abc import Sequence
@@ -19,50 +19,59 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.rewritten import former_content, rewritten
+from lake_assets.silver.reduce.compare_rewritten import not_in_log, rows_of_commits
+from lake_assets.silver.reduce.current.late_batch import refuse_missing
+from lake_assets.silver.reduce.edit import Edit, EveryRow, Recounted, Rows
 from lake_assets.silver.reduce.events import has_own_sequence
 from lake_assets.silver.reduce.touched_periods import all_touched, touched_by_rows
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import OVERWRITE, Written
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import overwrite
-from lake_assets.silver.write.compare_rewritten import not_in_log, rows_of_commits
-from lake_assets.silver.write.current.late_batch import refuse_missing
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.words import does, many
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 
-def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Writes a full load and the CDC that belongs to it: the whole log, read and written in one pass."""
-    if (held := _held(reader, reading, after="")) is not None:
-        return replace(held, strategy=OVERWRITE, is_whole=True, touched=all_touched(reader.context.target))
-    target, counted = reader.context.target, Observed()
-    changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
-    rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
-    written = overwrite(reader, reading, current, rows, counted)
-    refuse_changes(target, reading, reader.seen)
-    return written
+def whole_log(reader: BatchReader, reading: Reading) -> Edit:
+    """A full load and the CDC that belongs to it: the whole log, in one pass."""
+    context, seen = reader.context, reader.check(reading)
+    refuse_changes(context.target, reading, seen)
+    edit = _held(reader, reading, after="")
+    if edit is None:
+        changes, counted = reading.good, Observed()
+        if _may_repeat(context, late=False):
+            changes = each_once(changes)
+        rows = counted.on(_columns(context.target, changes), F.count(F.lit(1)).alias("rows"))
+        edit = Edit(
+            added=Rows(rows), keys=seen.used, rows=None, counted=lambda: Recounted(counted.get["rows"])
+        )
+    return replace(edit, removed=EveryRow(), touched=all_touched(context.target))
 
 
-def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Reads the batch; the commit that has the position appends its rows."""
-    context = reader.context
+def added_changes(reader: BatchReader, reading: Reading) -> Edit:
+    """Appends the batch's changes."""
+    context, seen = reader.context, reader.check(reading)
+    refuse_changes(context.target, reading, seen)
     known = _files_in_log(reader)
-    held = None if known else _held(reader, reading, after=context.position.max_sequence)
-    if held is not None and held.images is not None:
-        with context.watch.stage("touched_periods"):
-            return replace(held, touched=touched_by_rows(context.target, held.images))
+    edit = None if known else _held(reader, reading, after=context.position.max_sequence)
+    if edit is None:
+        edit = _compared(reader, reading, known)
+    if edit.added is None:
+        return edit
+    with context.watch.stage("touched_periods"):
+        return replace(edit, touched=touched_by_rows(context.target, edit.added.frame))
+
+
+def _compared(reader: BatchReader, reading: Reading, known: Sequence[LoggedFile]) -> Edit:
+    """The batch's changes without those that the log has, of these files or by repetition."""
+    context, seen = reader.context, reader.seen
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
-    seen = reader.check(reading)
-    refuse_changes(context.target, reading, seen)
     rows, late = seen.used, is_late(seen.min_sequence, context.position.max_sequence)
     if known:
         with context.watch.stage("repetitions"):
@@ -75,29 +84,18 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
                 delta = _not_applied(reader, reading, delta)
             delta = checkpointed(delta)
             rows = delta.count()
-    images = _columns(context.target, delta)
-    with context.watch.stage("touched_periods"):
-        touched = touched_by_rows(context.target, images)
-    return Written(strategy="append", keys=seen.used, rows=rows, images=images, touched=touched)
+    return Edit(added=Rows(_columns(context.target, delta)), keys=seen.used, rows=rows)
 
 
-def _held(reader: BatchReader, reading: Reading, *, after: str) -> Written | None:
+def _held(reader: BatchReader, reading: Reading, *, after: str) -> Edit | None:
     """The rows that this process holds; None if they have to be compared, with each other or with those that were
     applied up to the sequence `after`."""
-    context, seen = reader.context, reading.figures
+    context, seen = reader.context, reader.seen
     if reading.held is None or context.retries or context.batch.again:
         return None
-    is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["U"] + seen.by_op["D"] > 0
-    may_repeat = is_late(seen.min_sequence, after) or not reading.held.sequences_differ
-    if is_refused or may_repeat:
+    if is_late(seen.min_sequence, after) or not reading.held.sequences_differ:
         return None
-    reader.check(reading)
-    return Written(
-        strategy="append",
-        keys=seen.used,
-        rows=seen.used,
-        images=reading.held.log_rows,
-    )
+    return Edit(added=Rows(reading.held.log_rows), keys=seen.used, rows=seen.used)
 
 
 def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> None:

@@ -4,39 +4,34 @@ Such a table may have the same row twice, so that its state is the count of each
 removes one, an update removes the former row and adds the new one. A row that the table does not have cannot be removed
 and is counted as unmatched: DMS has not written the whole row, or changes were made while the full load ran.
 
-Here: those counts, and what changes in the table. Not here: the order of the steps (`silver/apply/apply_batch.py`),
-which changes are repetitions (`append_only_tables.py`). DataFrame API only.
+Here: those counts, and what changes in the table. Not here: writing it (`silver/write/`), which changes are repetitions
+(`append_only_tables.py`). DataFrame API only.
 """
-
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.reduce.append_only_tables import each_once
+from lake_assets.silver.reduce.current.late_batch import members_again
+from lake_assets.silver.reduce.edit import Edit, EveryRow, Matching, Recounted, Rows
 from lake_assets.silver.reduce.events import order_of_change
 from lake_assets.silver.reduce.key_states import table_image
 from lake_assets.silver.reduce.touched_periods import all_touched
 from lake_assets.silver.table.change_events import UPDATED
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.append_only_tables import each_once
-from lake_assets.silver.write.batch import Recounted, Written
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, overwrite
-from lake_assets.silver.write.current.late_batch import members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 
-def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Deletes on the branch all rows whose count changes; the commit that has the position appends them in their new
-    number."""
+def changed_rows(reader: BatchReader, reading: Reading) -> Edit:
+    """Replaces all rows whose count changes by as many as the new count."""
     context = reader.context
+    reader.check(reading)
     with context.watch.stage("read"):
         batch = reading.checkpointed(each_once(reading.good))
-    reader.check(reading)
     events = _events(batch)
     if reader.recomputes_keys:
         context.stage("replay")
@@ -44,26 +39,34 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
             events = _all_events(reader, reading, events)
     counts, observed = _counts(events, _present(context), since_then=not reader.recomputes_keys)
     counts = checkpointed(counts, [observed])
-    figures = observed.get
     changed = counts.filter("_before != _after")
-    context.stage("write")
-    if context.position.snapshot_id is not None:
-        delete_matching(context, current, changed, _matches(context.target))
-    return Written(
-        strategy="delete_and_append",
-        keys=figures["keys"],
-        rows=figures["rows"],
-        images=_copies(changed),
+    return Edit(
+        removed=Matching(changed, _matches(context.target)),
+        added=Rows(_copies(changed)),
+        keys=observed.get["keys"],
+        rows=observed.get["rows"],
+        counted=lambda: _recounted(observed),
         touched=all_touched(context.target),
-        recounted=Recounted(figures["replaced"], figures["rows"], figures["unmatched"]),
     )
 
 
-def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
+def whole_table_of_rows(reader: BatchReader, reading: Reading) -> Edit:
     """A full load and the CDC that belongs to it: the whole table, in one pass."""
+    seen = reader.check(reading)
     counts, observed = _counts(_events(each_once(reading.good)), None, since_then=False)
-    written = overwrite(reader, reading, current, _copies(counts), observed)
-    return replace(written, recounted=Recounted(unmatched=observed.get["unmatched"]))
+    return Edit(
+        removed=EveryRow(),
+        added=Rows(_copies(counts)),
+        keys=seen.used,
+        rows=None,
+        counted=lambda: Recounted(observed.get["rows"], unmatched=observed.get["unmatched"]),
+        touched=all_touched(reader.context.target),
+    )
+
+
+def _recounted(observed: Observed) -> Recounted:
+    figures = observed.get
+    return Recounted(figures["rows"], figures["replaced"], figures["rows"], figures["unmatched"])
 
 
 def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFrame:

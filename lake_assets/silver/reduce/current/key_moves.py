@@ -1,7 +1,7 @@
 """Key moves and partial images: the state of doubtful keys, found by following rows from key to key.
 
 Here: collecting the events of those keys for `row_lineage.py`, and building images from its result. Not here: which
-keys are doubtful (`last_changes.py`), which files are read for them (`silver/write/current/late_batch.py`), key moves
+keys are doubtful (`last_changes.py`), which files are read for them (`silver/reduce/current/late_batch.py`), key moves
 of tables that keep former rows (`past/timeline.py`), whose partial images `past/partial_images.py` makes whole.
 DataFrame API only.
 """
@@ -16,9 +16,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lake_assets.errors import TableStopped, UndeterminedRow
+from lake_assets.silver.reduce.current.row_lineage import Step, Undecidable, survivors
 from lake_assets.silver.reduce.events import committed_at, events, has_own_sequence
 from lake_assets.silver.reduce.key_states import table_image
-from lake_assets.silver.reduce.row_lineage import Step, Undecidable, survivors
 from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed

@@ -5,9 +5,8 @@ files of the epoch, and from the table's rows of the time before the epoch: the 
 so that their rows cannot be recomputed. A full load is applied in the same way: rows from before the epoch end at its
 beginning, unless the load has them.
 
-Here: which events make the rows, which rows they replace, and writing them to the branch. Not here: the rows of the
-events (`silver/reduce/past/scd2_versions.py`, `silver/reduce/past/soft_delete.py`), the order of the steps
-(`silver/apply/apply_batch.py`).
+Here: which events make the rows, and which rows they replace. Not here: the rows of the events (`scd2_versions.py`,
+`soft_delete.py`), writing them (`silver/write/`).
 """
 
 from collections.abc import Sequence
@@ -21,15 +20,19 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
-from lake_assets.iceberg.publish import EVERY_ROW, Attempt
+from lake_assets.iceberg.publish import EVERY_ROW
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
+from lake_assets.silver.reduce.current.key_moves import followed_keys, with_destinations
+from lake_assets.silver.reduce.current.late_batch import may_be_in_load, members_again
+from lake_assets.silver.reduce.edit import Edit, EveryRow, Matching, Recounted, Rows
 from lake_assets.silver.reduce.events import instant
-from lake_assets.silver.reduce.key_moves import followed_keys, with_destinations
 from lake_assets.silver.reduce.key_states import broadcast_if_few
 from lake_assets.silver.reduce.past import scd2_versions as history
 from lake_assets.silver.reduce.past import soft_delete
@@ -41,37 +44,26 @@ from lake_assets.silver.reduce.past.timeline import (
     vanishing,
 )
 from lake_assets.silver.table.change_events import EARLIER, OWN, key_columns
-from lake_assets.silver.write.batch import Recounted, Written
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import (
-    append_rows,
-    delete_matching,
-    delete_rows,
-    write_all,
-)
-from lake_assets.silver.write.current.late_batch import may_be_in_load, members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
 from lake_assets.spark.sql import Sql, quoted
 
 
-def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Deletes on the branch the rows of the batch's keys that its events may change; the commit that has the position
-    appends the new ones."""
+def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
+    """Replaces the rows of the batch's keys that its events may change."""
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
+    seen = reader.check(reading)
     with context.watch.stage("read"):
         own = _own_timeline(context, reading, begun)
         first = Observed()
         own = first.on(own, F.min(F.unix_micros("_at")).alias("first"))
         own = reading.checkpointed(own, first)
-    seen = reader.check(reading)
     distinct = Observed()
     affected = own.select(*key_columns(context.target.key)).distinct()
     affected = distinct.on(affected, F.count(F.lit(1)).alias("keys"))
     affected = checkpointed(affected, (distinct,))
     if not (keys := distinct.get["keys"]):
-        return Written("delete_and_append")
+        return Edit()
     few = broadcast_if_few(affected, keys)
     versions, followed = _Versions(context, begun), 0
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
@@ -99,16 +91,15 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
-    context.stage("write")
-    if context.position.snapshot_id is not None:
-        matches = context.target.key_matches("k", "t")
-        delete_matching(context, current, few, matches, _concerned(context, since))
-    return versions.written("delete_and_append", keys, images=rows, followed=followed)
+    matches = context.target.key_matches("k", "t")
+    removed = Matching(few, matches, _concerned(context, since))
+    return Edit(removed, Rows(rows), keys, followed, rows=None, counted=versions.counted)
 
 
-def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Writes a full load and the CDC that belongs to it, after the table's rows of the time before it."""
+def loaded_versions(reader: BatchReader, reading: Reading) -> Edit:
+    """A full load and the CDC that belongs to it, after the table's rows of the time before it."""
     context = reader.context
+    seen = reader.check(reading)
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     versions = _Versions(context, begun)
     before = versions.held(begun.at, until=begun.at, withdrawn=_withdrawn(context))
@@ -121,17 +112,8 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
     )
     observed = [each for one in readings for each in one.observations]
     rows = versions.after(before, own, observed, end=begun.at)
-    if context.reshape:
-        write_all(context, current, rows)
-    else:
-        context.stage("write")
-        with context.watch.stage("write"):
-            if context.position.snapshot_id is not None:
-                delete_rows(context, current, _concerned(context, begun.at))
-            append_rows(context, current, rows)
-    seen = reader.check(reading)
-    # The position is known only after the rows are read, so that a second commit, without rows, has it.
-    return versions.written("overwrite" if context.reshape else "delete_and_append", keys=seen.used)
+    removed = EveryRow() if context.reshape else Matching(condition=_concerned(context, begun.at))
+    return Edit(removed, Rows(rows), keys=seen.used, rows=None, counted=versions.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,22 +204,10 @@ class _Versions:
         """The observations that are filled while the rows are computed."""
         return [each for each in (self._known, self._images, self._rows) if each is not None]
 
-    def written(
-        self, strategy: str, keys: int, images: DataFrame | None = None, followed: int = 0
-    ) -> Written:
-        """The figures of the written rows, once they have been computed. `followed`: those of the keys that no change
-        of the batch names."""
-        return Written(
-            strategy=strategy,
-            keys=keys,
-            followed=followed,
-            rows=self._rows.get["rows"],
-            images=images,
-            recounted=Recounted(
-                replaced=self._known.get["rows"] if self._known is not None else 0,
-                versions=self._images.get["images"],
-            ),
-        )
+    def counted(self) -> Recounted:
+        """The figures of the rows, once they have been computed."""
+        replaced = self._known.get["rows"] if self._known is not None else 0
+        return Recounted(self._rows.get["rows"], replaced, self._images.get["images"])
 
 
 def _own_timeline(context: BatchContext, reading: Reading, begun: _Begun) -> DataFrame:

@@ -2,7 +2,7 @@
 
 Here: from which files, and replacing the batch's own states by the result. Not here: when a batch is late
 (`silver/plan/lateness.py`), how far back the files reach (`replay_basis.py`), following rows from key to key
-(`silver/reduce/key_moves.py`).
+(`silver/reduce/current/key_moves.py`).
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.lateness import is_committed_by, may_share_transaction, overlap_end
 from lake_assets.silver.plan.replay_basis import Basis, newest_basis
 from lake_assets.silver.plan.rewritten import lost_contents
-from lake_assets.silver.reduce.edit import Edit, edit_of
+from lake_assets.silver.reduce.current.key_moves import settled
+from lake_assets.silver.reduce.current.keyed_edit import KeyedEdit, edit_of
+from lake_assets.silver.reduce.current.last_changes import destinations, last_changes
 from lake_assets.silver.reduce.edit_keys import keys_frame
-from lake_assets.silver.reduce.key_moves import settled
-from lake_assets.silver.reduce.last_changes import destinations, last_changes
 from lake_assets.silver.table.change_events import ChangeFigures, commit_of
-from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
 
 
-def replayed(reader: BatchReader, reading: Reading) -> Edit:
+def replayed(reader: BatchReader, reading: Reading) -> KeyedEdit:
     """The edit of a late batch: its keys recomputed from all files with changes of its time or later. Raises
     FilesUnusable when one of these is gone."""
     context, key = reader.context, reader.context.target.key

@@ -1,1 +1,0 @@
-"""Batches of tables of current rows (`mode: current`)."""
