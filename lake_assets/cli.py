@@ -20,6 +20,7 @@ from lake_assets.commands.dms.dms_cli import dms
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
+from lake_assets.commands.mend.repair_cli import repair
 from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.package.package_cli import package
 from lake_assets.commands.run.backfill_cli import backfill
@@ -53,12 +54,9 @@ app.add_typer(new, name="new")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
-app.command()(rebuild)
-app.command()(replay)
-app.command("full-load")(full_load)
-app.command()(restore)
-app.command()(recover)
-app.command()(detach)
+app.command()(repair)
+for command in (rebuild, replay, full_load, restore, recover, detach):
+    app.command(command.__name__.replace("_", "-"), rich_help_panel="Repairs, one by one")(command)
 app.command()(stream)
 app.command()(maintain)
 app.command()(backfill)
@@ -254,6 +252,7 @@ def status(
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import late_lines, stray_lines, stream_lines
     from lake_assets.commands.show.status import status as table_status
+    from lake_assets.silver.plan.planner import State
 
     lake = lake_to_show(context)
     lines, unscanned = table_status(lake), lake.runtime.scan_failures.sentences()
@@ -271,6 +270,8 @@ def status(
         for line in lines:
             if line.quarantine_note is not None:
                 err.print(line.quarantine_note)
+        if any(line.state is State.STOPPED for line in lines):
+            err.print("`lake-assets repair` shows what ends the stops.", highlight=False)
     is_wrong = (
         lake.broken or unscanned or late or any(streams.values()) or any(line.is_wrong for line in lines)
     )

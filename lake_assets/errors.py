@@ -3,10 +3,30 @@ and what to do next. Not here: errors of lake.yaml (`config/config_file.py`) and
 (`spark/preflight.py`)."""
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Self
+
+
+class Remedy(StrEnum):
+    """A command that ends what an error is about without a decision of the user. In the order in which they are run."""
+
+    RECOVER = "recover"
+    DETACH = "detach"
+    RESTORE = "restore"
+    REBUILD = "rebuild"
+    REPLAY = "replay"
 
 
 class LakeError(Exception):
     """Base of every error that is about the lake's data rather than about this program."""
+
+    remedy: Remedy | None = None
+    """What `lake-assets repair` does about it; None if the user has to decide or to do something first."""
+
+    def mended_by(self, remedy: Remedy) -> Self:
+        """The same error, with its remedy."""
+        self.remedy = remedy
+        return self
 
 
 class CatalogUnavailable(LakeError):

@@ -17,7 +17,7 @@ from pyiceberg.types import NestedField
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.config import parse_column
-from lake_assets.errors import LakeError
+from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
@@ -76,7 +76,7 @@ class OpsTable(Generic[T]):
             raise LakeError(
                 f"{self._identifier}: one of its files is gone ({error}), so that the catalog was restored to an "
                 "earlier state, or the file was deleted. Run `lake-assets recover`."
-            ) from error
+            ).mended_by(Remedy.RECOVER) from error
 
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process

@@ -19,7 +19,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from lake_assets.config import Column
-from lake_assets.errors import LakeError
+from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 from lake_assets.spark.types import spark_type
@@ -147,7 +147,7 @@ def load_table(catalog: Catalog, identifier: str) -> Table | None:
         raise LakeError(
             f"{identifier}: its metadata file is gone ({error}), so that the catalog was restored to an earlier state, "
             "or the file was deleted. Run `lake-assets recover`."
-        ) from error
+        ).mended_by(Remedy.RECOVER) from error
 
 
 def tables_in(catalog: Catalog, namespace: str) -> frozenset[str]:

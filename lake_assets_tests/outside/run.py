@@ -20,6 +20,8 @@ from lake_assets.commands.mend import quarantine_commands as quarantine
 from lake_assets.commands.mend.full_load_decision import decide
 from lake_assets.commands.mend.recover import recover
 from lake_assets.commands.mend.relog import LOST
+from lake_assets.commands.mend.repair_cli import taken
+from lake_assets.commands.mend.repair_plan import repair_plan
 from lake_assets.commands.mend.restore import restore
 from lake_assets.config.evolution import QuarantineLimits
 from lake_assets.errors import LakeError
@@ -146,6 +148,8 @@ def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableRe
             outcome.mended["lake-assets quarantine"] += 1
             _retry(place)
             continue
+        if outcome.seed % 2 == 0 and _repair(place, outcome, story):
+            continue
         mended = {
             _mend(place, result.target, str(result.error), outcome, story, refused) for result in stopped
         }
@@ -165,6 +169,22 @@ def _applied(place: Place) -> dict[str, TableResult]:
     except LakeError as error:
         return {t.name: TableResult(t, error=error) for t in place.used.targets}
     return {r.target.name: r for r in apply_tables(runtime, place.used.targets)}
+
+
+def _repair(place: Place, outcome: Outside, story: list[str]) -> bool:
+    """What `lake-assets repair` does, of every second history; whether a step of it was taken."""
+    done = False
+    for step in repair_plan(place.used).steps:
+        story.append(f"{step.reason} -> repair: {step.name}")
+        try:
+            story.extend(taken(place.used, step))
+        except LakeError as error:
+            story.append(f"{step.name}: {error}")
+            continue
+        done = True
+        outcome.mended["lake-assets repair"] += 1
+        outcome.stops += 1
+    return done
 
 
 def _mend(

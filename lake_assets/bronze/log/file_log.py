@@ -44,7 +44,7 @@ from lake_assets.bronze.log.streams.merged_records import replace_records
 from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
-from lake_assets.errors import LakeError
+from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
@@ -393,4 +393,4 @@ def _reading(read: Callable[[], T]) -> T:
         raise LakeError(
             f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or "
             "the file was deleted. Run `lake-assets recover`."
-        ) from error
+        ).mended_by(Remedy.RECOVER) from error

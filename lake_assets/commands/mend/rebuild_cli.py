@@ -51,7 +51,7 @@ def rebuild(
     differs = False
     for target in targets:
         found = silver.rebuild(lake.runtime, target, publish=not check, by_today=today)
-        typer.echo(_line(target, found, check))
+        typer.echo(line_of(target, found, check))
         differs |= not found.equal
     raise typer.Exit(1 if check and differs else 0)
 
@@ -91,7 +91,7 @@ def replay(
     differs = False
     for target in keyed(targets):
         found = silver.replay(lake.runtime, target, first, last, publish=not check, by_today=today)
-        typer.echo(_line(target, found, check))
+        typer.echo(line_of(target, found, check))
         differs |= not found.equal
     raise typer.Exit(1 if check and differs else 0)
 
@@ -121,7 +121,8 @@ def _masks(target: "Target") -> str:
     return f" with masks ({', '.join(f'{name}: {mask}' for name, mask in masks.items())})" if masks else ""
 
 
-def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
+def line_of(target: "Target", found: "Rebuilt", check: bool) -> str:
+    """What a rebuild or a replay has done, for the user."""
     if found.equal:
         return f"{target.identifier}: {many(found.files, 'file', 'give')} the rows that it has; nothing was changed"
     if found.reshaped and found.published is not None:

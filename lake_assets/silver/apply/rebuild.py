@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LOGS, Mode
-from lake_assets.errors import LakeError, TableStopped
+from lake_assets.errors import LakeError, Remedy, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
@@ -175,7 +175,9 @@ def plan_again(
     ]
     known, identity = files if change is None else change.passed, runtime.file_log.identity()
     if (other := why_other_log(position.log_offset, position.mark, identity, known)) is not None:
-        raise TableStopped(target.table, f"{target.identifier}: {other}", "Run `lake-assets recover`.")
+        raise TableStopped(
+            target.table, f"{target.identifier}: {other}", "Run `lake-assets recover`."
+        ).mended_by(Remedy.RECOVER)
     if not upto and (stopped := other_folders(target, position, change)) is not None:
         raise stopped  # it would have no file
     logged = living_files(files, target.mode, target.config.on_vanished)

@@ -15,7 +15,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
-from lake_assets.errors import TableStopped
+from lake_assets.errors import Remedy, TableStopped
 from lake_assets.silver.plan.ambiguous_parts import Ambiguity, Stamps, ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
@@ -62,10 +62,12 @@ class Stop:
 
     reason: str
     next_step: str
+    remedy: Remedy | None = None
 
     def error(self, table: str) -> TableStopped:
         """The error of the turn; `table` is `schema.table`."""
-        return TableStopped(table, self.reason, self.next_step)
+        error = TableStopped(table, self.reason, self.next_step)
+        return error if self.remedy is None else error.mended_by(self.remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.created_tables import are_announced
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig, TableName
+from lake_assets.errors import Remedy
 from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
@@ -183,7 +184,7 @@ def plan_table(
     change = changed_folders(runtime, target, position)
     passed = logged if change is None else change.passed
     if (reason := _why_lost(runtime, target, position, passed, recorded)) is not None:
-        return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
+        return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`.", Remedy.RECOVER))
     lacks = None
     if change is not None and change.lacking and not change.left and target.mode not in KEEPING_THE_PAST:
         lacks = lacking_rows(target, change.lacking)
@@ -194,7 +195,7 @@ def plan_table(
     )
     for stopped in stops:
         if stopped is not None:
-            return Plan(stop=Stop(stopped.reason, stopped.next_step))
+            return Plan(stop=Stop(stopped.reason, stopped.next_step, stopped.remedy))
     return plan_batch(
         position if change is None else replace(position, log_offset=change.upto),
         logged,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import FolderRule, Mode, TableName
-from lake_assets.errors import TableStopped
+from lake_assets.errors import Remedy, TableStopped
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
@@ -81,13 +81,13 @@ def other_folders(target: Target, position: Position, change: FolderChange | Non
             f"no longer joins them to {target.table}: it had {before}, and now has {now}.",
             f"Put it back, or run `lake-assets rebuild {target.argument}` to compute the table again without "
             "these rows.",
-        )
+        ).mended_by(Remedy.REBUILD)
     if change.lacking:
         return TableStopped(
             target.table,
             lacking_rows(target, change.lacking),
             f"Run `lake-assets rebuild {target.argument}` to compute the table again with them.",
-        )
+        ).mended_by(Remedy.REBUILD)
     return None
 
 

@@ -7,7 +7,7 @@ Here: those checks, over the table's metadata. Not here: its position (`position
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from lake_assets.errors import TableStopped
+from lake_assets.errors import Remedy, TableStopped
 from lake_assets.iceberg.metadata_files import SOURCE_TABLE
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import committed_at, summary
@@ -41,7 +41,7 @@ def refuse_other_source(target: Target, table: Table | None) -> None:
         f"{target.identifier} has the rows of {named}, and lake.yaml gives its name to {source_table(target)}.",
         f"Set the name back, or run `lake-assets detach {target.identifier}`: it renames that table, and the next sync "
         f"loads {target.identifier} from the files of {target.table}.",
-    )
+    ).mended_by(Remedy.DETACH)
 
 
 def foreign_commits(table: Table | None) -> list[Snapshot]:
@@ -67,7 +67,7 @@ def refuse_foreign_commits(target: Target, table: Table | None) -> None:
         f"Run `lake-assets restore {target.identifier}` to go back to the last commit of lake_assets, or "
         f"`lake-assets rebuild {target.identifier}` to compute the table again from its files. If others may write to "
         "it, set foreign_commits: tolerate.",
-    )
+    ).mended_by(Remedy.RESTORE)
 
 
 def described(found: list[Snapshot]) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from lake_assets.errors import LakeError
+from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 from lake_assets.silver.table.log_mark import LogMark
@@ -147,5 +147,5 @@ def read_position(table: Table | None) -> Position:
         raise PositionLost(
             f"{name} has {many(rows, 'row')}, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write "
             f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
-        )
+        ).mended_by(Remedy.REBUILD)
     return Position(snapshot_id=current.snapshot_id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 
 from lake_assets.config import SHAPE_COLUMNS, Mode
-from lake_assets.errors import TableStopped
+from lake_assets.errors import Remedy, TableStopped
 from lake_assets.iceberg.table_io import added_column, relaxed_column, set_property
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import Sql, sql, table_address
@@ -33,7 +33,7 @@ def refuse_other_shape(target: Target, table: Table | None) -> None:
         f"{target.identifier} was made with mode: {_shape(target, table)}, and lake.yaml says {target.mode}.",
         f"Run `lake-assets rebuild {target.argument}` to have it built in the new mode from its files, or set the mode "
         "back.",
-    )
+    ).mended_by(Remedy.REBUILD)
 
 
 def has_other_shape(target: Target, table: Table) -> bool:
