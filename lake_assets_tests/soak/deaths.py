@@ -20,7 +20,7 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (ContractLog, "add"),
     (Attempt, "start"),
     (apply, "write_final_commit"),
-    (apply, "count_rows"),
+    (apply, "proven"),
     (BatchQuarantine, "record"),
     (Attempt, "publish"),
     (Attempt, "publish"),
