@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import live_rows, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.row_count import LiveRows
 

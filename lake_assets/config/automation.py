@@ -1,7 +1,7 @@
 """Automatic work: the continuous run, maintenance.
 
 Not here: the continuous run's rounds (`orchestration/runs/continuous_run.py`), maintenance
-(`iceberg/table_maintenance.py`).
+(`iceberg/upkeep/table_maintenance.py`).
 """
 
 from datetime import timedelta

@@ -10,8 +10,8 @@ from lake_assets.gold.changed_periods import Commit
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables, commits_since
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.silver.table.batch_latency import Passage, oldest
 
 

@@ -21,8 +21,8 @@ from lake_assets.gold.changed_periods import WITHIN, Commit
 from lake_assets.gold.consumption import Consumption, read_consumption
 from lake_assets.gold.periods.column_values import column_values
 from lake_assets.gold.periods.grain import YEAR, Grain, Period, Periods
-from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, since_1970, summary
+from lake_assets.iceberg.upkeep.retention import chain, main_chain
 from lake_assets.silver.table.position import read_position
 
 

@@ -21,8 +21,8 @@ from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
-from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.table_io import add_missing_columns, current_snapshot
+from lake_assets.iceberg.upkeep.ops_maintenance import maintain_small_table
 
 NAMESPACE = "lake_ops"
 PROPERTIES = {

@@ -21,6 +21,7 @@ from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOMana
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
 from lake_assets.orchestration.runs.landing_job import landing_job, landing_sensor
+from lake_assets.orchestration.runs.maintenance_job import maintenance_job, maintenance_sensor
 from lake_assets.orchestration.runs.run_retention import retention_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
@@ -95,7 +96,8 @@ def build_definitions(
         sensors.append(mart_sensor(runtime, lake.marts, first))
     outputs = lake_outputs(lake, LONGEST)
     sensors += [output_sensor(lake, output) for output in outputs]
-    jobs = []
+    jobs = [maintenance_job(lake)]
+    sensors.append(maintenance_sensor(lake, jobs[0]))
     if (continuous := lake.config.automation.continuous) is not None:
         for source in lake.config.sources:
             jobs.append(continuous_job(runtime, source, lake.targets, lake.marts, continuous))

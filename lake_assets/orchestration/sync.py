@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.bronze.log.day_totals import DayTotals
+from lake_assets.config.secrets import hidden_in
 from lake_assets.gold.mart import Mart
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.bronze_assets import landed_events
@@ -26,15 +27,19 @@ from lake_assets.orchestration.checks.blocking_checks import (
 )
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets.orchestration.runs.maintenance_job import observation
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.rounds.begun_turns import BegunTurns
+from lake_assets.rounds.due_maintenance import due_upkeep
 from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, quarantined_sentence
 from lake_assets.silver.apply.engine import Apply, apply_tables
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.causes import root_cause_in
+from lake_assets.spark.causes import root_cause, root_cause_in
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+MOST_MAINTAINED = 256 << 20
+"""The most bytes that `sync` rewrites: some seconds of work. The rest is for `lake-assets maintain`."""
 ROUNDS = 3
 """Marts are planned again after they ran; more rounds are needed only while other processes apply files."""
 
@@ -81,7 +86,25 @@ def _sync(
         start = time.perf_counter()
         _compute_marts(lake, instance, result, bar)
         result.seconds["gold"] = time.perf_counter() - start
+    _maintain_one(lake, instance, result)
     return result
+
+
+def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) -> None:
+    """Maintains at most one of the tables that this call has changed, if it is due and is done soon: every twentieth
+    call or so, so that maintenance takes a share of the time that `sync` takes."""
+    marts = {mart.identifier for mart in lake.marts if mart.name in result.marts}
+    due = due_upkeep(lake, leave=set(lake.tables) - {*result.applied, *marts})
+    for table in due[:1]:
+        if table.health.rewritten_bytes > MOST_MAINTAINED:
+            result.notes.append(f"{table.table} has {table.reason}: run `lake-assets maintain`.")
+            continue
+        done = table.run()
+        instance.report_runless_asset_event(observation(table, done))
+        result.seconds["maintenance"] = done.seconds
+        if done.error is not None:
+            reason = hidden_in(lake.config, root_cause(done.error))
+            result.notes.append(f"{table.table} could not be maintained, which is tried again: {reason}")
 
 
 def _apply(

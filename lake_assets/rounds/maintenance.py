@@ -1,6 +1,6 @@
 """Maintenance of silver tables and marts: the properties that must survive it, and its schedule in the continuous run.
 
-Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of a command
+Here: both. Not here: the steps (`iceberg/upkeep/table_maintenance.py`), the tables of a command
 (`commands/run/maintain.py`).
 """
 
@@ -15,9 +15,9 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
-from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
-from lake_assets.iceberg.table_maintenance import EVERY_PART, Maintained, Part, TableMaintenance, timed
+from lake_assets.iceberg.upkeep.restamp import StampRule
+from lake_assets.iceberg.upkeep.table_maintenance import EVERY_PART, Maintained, Part, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits

@@ -17,7 +17,7 @@ from lake_assets.bronze.log.streams.stream_positions import parse_ranges
 from lake_assets.bronze.stream.merging import Apart, Merged, is_small, merged_files, runs
 from lake_assets.bronze.stream.orphans import replaced_keys
 from lake_assets.iceberg.table_io import load_table, summary, tables_in
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.table.guard import SOURCE_TABLE

@@ -30,7 +30,7 @@ from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config

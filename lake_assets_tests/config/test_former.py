@@ -17,7 +17,7 @@ from lake_assets.config import parse_duration
 from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.config.config_file import load_lake
 from lake_assets.config.reading.former import ANY, FORMER, without_former
-from lake_assets.iceberg import retention, table_maintenance
+from lake_assets.iceberg.upkeep import retention, table_maintenance
 from lake_assets.orchestration.checks import data_checks
 from lake_assets.orchestration.runs import continuous_job, kept_alive
 from lake_assets.orchestration.sensors import file_sensor, polling

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
 from lake_assets.gold.table_snapshots import LoadedTables
-from lake_assets.iceberg import retention, table_maintenance
-from lake_assets.iceberg.restamp import repeated, stamped_snapshot
+from lake_assets.iceberg.upkeep import retention, table_maintenance
+from lake_assets.iceberg.upkeep.restamp import repeated, stamped_snapshot
 from lake_assets.silver.table.position import SILVER, Position
 from lake_assets_tests.helpers.lakes.bike_lake import (
     DAILY,

@@ -14,11 +14,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lake_assets.commands.run.maintain import OPS
-from lake_assets.iceberg import ops_maintenance
 from lake_assets.iceberg.findings import Findings
-from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.upkeep import ops_maintenance
+from lake_assets.iceberg.upkeep.ops_maintenance import maintain_small_table
+from lake_assets.rounds.ops_upkeep import OPS
 
 SCHEMA = Schema(NestedField(1, "n", LongType(), required=True))
 

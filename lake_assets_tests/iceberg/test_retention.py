@@ -14,8 +14,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from lake_assets.config import MaintenanceConfig, parse_duration
-from lake_assets.iceberg import retention
-from lake_assets.iceberg.retention import expirable
+from lake_assets.iceberg.upkeep import retention
+from lake_assets.iceberg.upkeep.retention import expirable
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

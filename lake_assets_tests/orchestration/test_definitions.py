@@ -213,7 +213,14 @@ def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGra
 def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
     repository = definitions.get_repository_def()
     sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
-    assert set(sensors) == {"bikeshare_files", "bikeshare_stays_current", "marts", "freshness", "old_runs"}
+    assert set(sensors) == {
+        "bikeshare_files",
+        "bikeshare_stays_current",
+        "marts",
+        "freshness",
+        "old_runs",
+        "tables_stay_small",
+    }
     for sensor in sensors.values():
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
         assert sensor.description
@@ -271,7 +278,12 @@ def test_120_tables_are_three_steps(tmp_path: Path) -> None:
 
 def test_a_lake_without_marts_has_no_mart_sensor(tmp_path: Path) -> None:
     repository = build_definitions(small_lake(tmp_path)).get_repository_def()
-    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness", "old_runs"}
+    assert {sensor.name for sensor in repository.sensor_defs} == {
+        "shop_files",
+        "freshness",
+        "old_runs",
+        "tables_stay_small",
+    }
 
 
 def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
@@ -284,6 +296,7 @@ def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
         "depot_files",
         "freshness",
         "old_runs",
+        "tables_stay_small",
     }
     keys = set(graph.asset_graph.get_all_asset_keys())
     assert {dg.AssetKey(["lake_ops", "shop_batch"]), dg.AssetKey(["lake_ops", "depot_batch"])} <= keys

@@ -64,7 +64,7 @@ def test_keys_and_names_begin_with_the_prefix(two: tuple[Shop, Shop]) -> None:
     names = {sensor.name for sensor in of_production.sensor_defs}
     assert {sensor.name for sensor in of_staging.sensor_defs} == {f"staging_{name}" for name in names}
     jobs = {name for name in of_staging.job_names if not name.startswith("__")}
-    assert jobs == {"staging_checks", "staging_shop_continuous"}
+    assert jobs == {"staging_checks", "staging_maintenance", "staging_shop_continuous"}
 
 
 def test_lineage_within_the_prefix(two: tuple[Shop, Shop]) -> None:

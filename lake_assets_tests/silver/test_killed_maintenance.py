@@ -9,7 +9,7 @@ import signal
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.iceberg import table_maintenance as maintenance
+from lake_assets.iceberg.upkeep import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets_tests.helpers.lakes.keyed_shop import MaintainedShop, maintained_shop
 from lake_assets_tests.helpers.processes.child import PATIENCE, run_python

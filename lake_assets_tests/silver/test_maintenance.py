@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.show.status import status
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
-from lake_assets.iceberg.restamp import restamp
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
+from lake_assets.iceberg.upkeep import table_maintenance as maintenance
+from lake_assets.iceberg.upkeep.restamp import restamp
 from lake_assets.silver.table.position import LOG_OFFSET, SILVER, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import UNTRACKED, Tracked
 from lake_assets_tests.helpers.lakes.keyed_shop import (

@@ -13,7 +13,7 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.stream import merging
 from lake_assets.bronze.stream.merging import Merged, merged_files
 from lake_assets.config import ContinuousConfig
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.rounds import maintenance, merged_landings
 from lake_assets.rounds.maintenance import maintain_silver

@@ -1,8 +1,8 @@
 """Maintenance of the file log, as a part of appending to it.
 
-Here: when it runs, and merging small data files. Not here: expiry (`iceberg/ops_maintenance.py`), the maintenance of
-silver and gold (`iceberg/table_maintenance.py`), merging records (`streams/merged_records.py`). This maintenance
-never changes or drops a record.
+Here: when it runs, and merging small data files. Not here: expiry (`iceberg/upkeep/ops_maintenance.py`), the
+maintenance of silver and gold (`iceberg/upkeep/table_maintenance.py`), merging records (`streams/merged_records.py`).
+This maintenance never changes or drops a record.
 
 An append copies the table's metadata some twenty times (PyIceberg 0.12), so many snapshots cost time; a scan opens
 every data file, so many data files do too.
@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from lake_assets.bronze.log.log_record import above
-from lake_assets.iceberg.ops_maintenance import delete_unreferenced, expire_snapshots
+from lake_assets.iceberg.upkeep.ops_maintenance import delete_unreferenced, expire_snapshots
 from lake_assets.words import does, many
 
 MAX_SNAPSHOTS = 30

@@ -5,8 +5,8 @@ Here: finding that commit and moving main to it. Not here: recomputing a table f
 """
 
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import foreign_commits
 from lake_assets.silver.table.position import SILVER

@@ -1,35 +1,20 @@
 """`lake-assets maintain`: the maintenance of silver, marts and the platform's own tables.
 
-Here: which tables. Not here: the steps (`rounds/maintenance.py`, `iceberg/ops_maintenance.py`), printing
+Here: which tables. Not here: the steps (`rounds/maintenance.py`, `rounds/ops_upkeep.py`), printing
 (`maintain_cli.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-from pyiceberg.table import Table
-
-from lake_assets.alarms import alarm_log
-from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.bronze.reader.staging import drop_abandoned
 from lake_assets.bronze.stream.orphans import remove_orphans
-from lake_assets.iceberg import findings
-from lake_assets.iceberg.ops_maintenance import maintain_small_table
-from lake_assets.iceberg.ops_table import NAMESPACE
-from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.table_maintenance import Maintained, timed
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import files_of, maintain_mart, maintain_silver
 from lake_assets.rounds.merged_landings import merge_landed
-
-OPS: dict[str, Callable[[Table], None]] = {
-    file_log.TABLE: file_log_maintenance.maintain_file_log,
-    f"{NAMESPACE}.quarantine": maintain_small_table,
-    f"{NAMESPACE}.contracts": maintain_small_table,
-    f"{NAMESPACE}.{findings.NAME}": partial(maintain_small_table, needed=findings.newest),
-    f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,
-}
+from lake_assets.rounds.ops_upkeep import OPS, maintain_ops
 
 
 def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Maintained]:
@@ -49,8 +34,8 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     if source is None and table is None:
         for mart in lake.marts:
             yield maintain_mart(lake.runtime, mart)
-        for identifier, step in OPS.items():
-            yield timed(identifier, partial(_maintain_ops, lake, step=step))
+        for identifier in OPS:
+            yield maintain_ops(lake.runtime, identifier)
         drop_abandoned(lake.runtime.catalog, datetime.now(UTC))
         for name, config in lake.config.sources.items():
             if config.stream is not None:
@@ -62,16 +47,3 @@ def _maintain_files(lake: Lake, source: str, done: Maintained) -> None:
         pass
     logged = {record.key for record in lake.runtime.file_log.records(source)}
     done.orphans_removed = remove_orphans(lake.runtime.store(source), logged, datetime.now(UTC))
-
-
-def _maintain_ops(lake: Lake, done: Maintained, step: Callable[[Table], None]) -> None:
-    table = load_table(lake.runtime.catalog, done.table)
-    if table is not None and table.current_snapshot() is not None:
-        done.files_before, done.snapshots_before = _counts(table)
-        step(table)
-        done.files_after, done.snapshots_after = _counts(table.refresh())
-        done.files_rewritten = max(0, done.files_before - done.files_after)
-
-
-def _counts(table: Table) -> tuple[int, int]:
-    return len(list(table.scan().plan_files())), len(table.metadata.snapshots)

@@ -12,7 +12,8 @@ from lake_assets.commands.show.console import messages, results, table_of
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.iceberg.table_maintenance import Maintained
+    from lake_assets.iceberg.upkeep.table_maintenance import Maintained
+    from lake_assets.rounds.due_maintenance import TableUpkeep
 
 
 def maintain(
@@ -21,9 +22,15 @@ def maintain(
     table: Annotated[
         str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what each table has, what is due, and why.")
+    ] = False,
 ) -> None:
     """Merge small files, expire snapshots, drop branches of killed processes, and delete old runs from Dagster's
     history. Batches may run meanwhile."""
+    if dry_run:
+        _show(context, source, table)
+        return
     from lake_assets.commands.run.maintain import maintain as maintained
     from lake_assets.commands.run.opening import opened
     from lake_assets.config.secrets import hidden_in
@@ -48,6 +55,35 @@ def maintain(
     raise typer.Exit(1 if any(done.error is not None for done in outcomes) else 0)
 
 
+def _show(context: typer.Context, source: str | None, table: str | None) -> None:
+    """`maintain --dry-run`."""
+    from lake_assets.commands.run.opening import opened
+    from lake_assets.rounds.due_maintenance import upkeep
+
+    lake = opened(context.obj, source, table, spark=False, needs_marts=True)
+    others = {
+        target.identifier
+        for target in lake.targets
+        if source not in (None, target.source) or not (table is None or target.is_called(table))
+    }
+    if source is not None or table is not None:
+        others |= {mart.identifier for mart in lake.marts}
+    found = list(upkeep(lake, others))
+    results(160).print(table_of(found, _HEALTH))
+    due = sum(bool(each.reason) for each in found)
+    results().print(f"{many(due, 'table', 'are')} due; the sensor tables_stay_small and sync maintain these.")
+
+
+_HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
+    "table": lambda each: each.table,
+    "data files": lambda each: f"{each.health.files:,}",
+    "small": lambda each: f"{each.health.small:,}",
+    "MB": lambda each: f"{each.health.bytes / 2**20:,.1f}",
+    "deleted rows": lambda each: f"{each.health.deleted_rows:,}",
+    "snapshots": lambda each: f"{each.health.snapshots:,}",
+    "due": lambda each: each.reason or "-",
+    "MB to rewrite": lambda each: f"{each.health.rewritten_bytes / 2**20:,.1f}" if each.reason else "",
+}
 _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "table": lambda done: done.table,
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",

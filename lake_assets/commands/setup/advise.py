@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.bronze.scan.object_listing import PAGE, PAGES, TAILS, WHOLE_BELOW
 from lake_assets.config import LakeConfig
-from lake_assets.iceberg.retention import MAX_SNAPSHOTS
+from lake_assets.iceberg.upkeep.retention import MAX_SNAPSHOTS
 
 DAY = 86_400.0
 ROUND_SECONDS = 0.4

@@ -13,8 +13,8 @@ from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.config import LakeConfig, StreamConfig
 from lake_assets.config.secrets import hidden_in
-from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
+from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
 from lake_assets.lake import Lake
 from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.rounds.pending_work import quarantined_sentence

@@ -25,7 +25,7 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage

@@ -21,8 +21,8 @@ from lake_assets.gold.periods.grain import hull
 from lake_assets.gold.table_snapshots import LoadedTables, periods_held, snapshot_of_rows
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets.gold.write.write_mart import RUN
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import applied_at, live_rows, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.orchestration.assets.mart_runs import within_partitions
 from lake_assets.orchestration.assets.versions import CODE, INPUT, mart_versions
 from lake_assets.orchestration.dagster_private import partitions_without_event

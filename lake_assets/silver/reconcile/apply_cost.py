@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from pyiceberg.table import Table
 
 from lake_assets.config import Reconcile
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.position import BATCH, REPAIR
 from lake_assets.words import many

@@ -13,8 +13,8 @@ from statistics import quantiles
 
 from pyiceberg.table import Table
 
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 
 FIRST_FILE = "lake.first-file-at"
 FIRST_COMMIT = "lake.first-commit-at"

@@ -9,8 +9,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from lake_assets.errors import Remedy, TableStopped
 from lake_assets.iceberg.metadata_files import SOURCE_TABLE
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import committed_at, summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.shape import refuse_other_shape
 from lake_assets.silver.table.targets import Target

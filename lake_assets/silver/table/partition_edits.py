@@ -1,7 +1,7 @@
 """Whether a silver table has the partitions of lake.yaml.
 
 Maintenance changes them, because it rewrites the table's files; a batch, which takes seconds, does not. Here: the note
-until then. Not here: changing them (`iceberg/table_maintenance.py`). Pure.
+until then. Not here: changing them (`iceberg/upkeep/table_maintenance.py`). Pure.
 """
 
 from pyiceberg.table import Table

@@ -11,8 +11,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError, Remedy
-from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
+from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.silver.table.log_mark import LogMark
 from lake_assets.words import many
 

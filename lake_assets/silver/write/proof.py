@@ -12,8 +12,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import live_rows, summary
+from lake_assets.iceberg.upkeep.retention import chain
 from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.batch.result import BatchResult

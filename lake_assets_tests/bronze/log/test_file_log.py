@@ -19,8 +19,8 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, to_arrow
-from lake_assets.iceberg import ops_maintenance
 from lake_assets.iceberg.ops_table import PROPERTIES
+from lake_assets.iceberg.upkeep import ops_maintenance
 from lake_assets_tests.helpers.files.records import as_logged
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

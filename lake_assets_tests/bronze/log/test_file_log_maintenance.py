@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.bronze.log import file_log_maintenance as maintenance
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.iceberg import ops_maintenance
+from lake_assets.iceberg.upkeep import ops_maintenance
 
 TABLE = "lake_ops.bronze_files"
 

@@ -19,7 +19,7 @@ from lake_assets.gold.mart import Follow, Input
 from lake_assets.gold.periods.grain import Grain, Periods
 from lake_assets.gold.sql_mart import SqlQuery
 from lake_assets.gold.view import MartView
-from lake_assets.iceberg.restamp import repeated, stamped_snapshot
+from lake_assets.iceberg.upkeep.restamp import repeated, stamped_snapshot
 from lake_assets.rounds.maintenance import MART
 from lake_assets_tests.helpers.marts.mart_views import (
     DAILY,

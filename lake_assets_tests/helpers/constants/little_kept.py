@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from unittest.mock import patch
 
-from lake_assets.iceberg import retention, table_maintenance
+from lake_assets.iceberg.upkeep import retention, table_maintenance
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from lake_assets.bronze.reader.staging import Staging
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import RESTAMP_OF, summary
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.silver.apply.engine import apply_table
 from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.batch.result import TableResult

@@ -12,7 +12,7 @@ from typing import Any
 
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets_tests.helpers.constants.little_kept import little_kept
 from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING
 from lake_assets_tests.helpers.processes.same_lake import open_same_lake

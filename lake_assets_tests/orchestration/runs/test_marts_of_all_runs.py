@@ -22,8 +22,8 @@ from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import newest_consumption
 from lake_assets.gold.write.write_mart import Computed, Store
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import summary
+from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets.iceberg.upkeep import table_maintenance as maintenance
+from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets.silver.apply import planned
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.table.position import SILVER, read_position

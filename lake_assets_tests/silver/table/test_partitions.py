@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.setup.validate import check
 from lake_assets.commands.show.status import status
-from lake_assets.iceberg import table_maintenance
 from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
 from lake_assets.iceberg.table_io import summary
-from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets.iceberg.upkeep import table_maintenance
+from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench

@@ -26,7 +26,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.streams.stream_positions import parse_ranges
 from lake_assets.bronze.stream import landing, merging
 from lake_assets.bronze.stream.landed_objects import CARRIER
-from lake_assets.iceberg.table_maintenance import Maintained
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds import merged_landings, stream_arrivals
 from lake_assets.rounds.arrivals import log_arrivals

@@ -12,7 +12,6 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import (
     APPLIED_AT,
     RESTAMP_OF,
@@ -21,6 +20,7 @@ from lake_assets.iceberg.table_io import (
     load_table,
     summary,
 )
+from lake_assets.iceberg.upkeep.retention import main_chain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,9 +28,9 @@ from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
-from lake_assets.iceberg.restamp import StampRule, restamp, stamped_snapshot
-from lake_assets.iceberg.retention import expirable, main_chain
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
+from lake_assets.iceberg.upkeep.restamp import StampRule, restamp, stamped_snapshot
+from lake_assets.iceberg.upkeep.retention import expirable, main_chain
 from lake_assets.spark.causes import full_traceback
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
@@ -42,6 +42,8 @@ FILE_SIZE = 128 << 20
 """The bytes of a data file that is rewritten."""
 MIN_SMALL_FILES = 5
 """If a partition has at least this many small data files, they are merged into one; manifests likewise."""
+WORN_SHARE = 0.3
+"""A data file of which so many rows are deleted is rewritten."""
 BYTES_OF_PART = 1 << 30
 MOST_PARTS = 10
 MOST_IDS = 1000
@@ -170,7 +172,7 @@ class TableMaintenance:
             "partial-progress.max-commits": str(_parts(table)),
             "target-file-size-bytes": str(FILE_SIZE),
             "min-input-files": str(MIN_SMALL_FILES),
-            "delete-ratio-threshold": "0.3",
+            "delete-ratio-threshold": str(WORN_SHARE),
             # For format v2 only: a file of v3 has one deletion vector.
             "delete-file-threshold": str(MIN_SMALL_FILES),
             "remove-dangling-deletes": "true",
