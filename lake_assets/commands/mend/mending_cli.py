@@ -57,12 +57,27 @@ def recover(context: typer.Context) -> None:
     typer.echo("Run lake-assets sync now." if done else "Nothing was to be recovered.")
 
 
-def restore(context: typer.Context, table: Name) -> None:
-    """Undo the commits that other writers made to a silver table since the last commit of lake_assets."""
-    from lake_assets.commands.mend.rebuild_cli import chosen
-    from lake_assets.commands.mend.restore import restore as restored
+def restore(
+    context: typer.Context,
+    table: Name,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Go back to this commit instead, and pause the table: an id, a tag, or a time in UTC."
+        ),
+    ] = None,
+) -> None:
+    """Undo the commits that other writers made to a silver table since the last commit of lake_assets, or go back to an
+    earlier commit."""
+    if to is not None:
+        from lake_assets.commands.history.time_cli import went_back
 
-    lake, targets = chosen(context, table)
+        went_back(context, table, to)
+        return
+    from lake_assets.commands.mend.restore import restore as restored
+    from lake_assets.commands.run.opening import tables_called
+
+    lake, targets = tables_called(context, table)
     for target in targets:
         undone = restored(lake.runtime, target)
         typer.echo(f"{target.identifier}: {many(undone, 'commit')} undone")
@@ -71,9 +86,9 @@ def restore(context: typer.Context, table: Name) -> None:
 def detach(context: typer.Context, table: Name) -> None:
     """Rename a silver table that has the rows of another source table, to free its name."""
     from lake_assets.commands.mend.detach import detach as detached
-    from lake_assets.commands.mend.rebuild_cli import chosen
+    from lake_assets.commands.run.opening import tables_called
 
-    lake, targets = chosen(context, table)
+    lake, targets = tables_called(context, table)
     for target in targets:
         new = detached(lake.runtime, target)
         typer.echo(

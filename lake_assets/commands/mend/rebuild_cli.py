@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lake_assets.commands.options import Name
-from lake_assets.errors import LakeError
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.lake import Lake
     from lake_assets.silver.apply.rebuild import Rebuilt
     from lake_assets.silver.table.targets import Target
 
@@ -39,11 +37,12 @@ def rebuild(
     context: typer.Context, table: Name, check: Check = False, slices: Slice = None, today: Today = False
 ) -> None:
     """Recompute a silver table from its DMS files, and replace it if it differs."""
+    from lake_assets.commands.run.opening import tables_called
     from lake_assets.silver.apply import rebuild as silver
 
     if slices is not None and (today or not check):
         raise typer.BadParameter("--slice is for --check alone; `lake-assets replay --slice` repairs")
-    lake, targets = chosen(context, table)
+    lake, targets = tables_called(context, table)
     if slices is not None:
         from lake_assets.commands.mend.slice_commands import compare_slices
 
@@ -78,11 +77,12 @@ def replay(
 ) -> None:
     """Recompute rows from all files: the rows that a range of CDC files changes, or those that differ in slices of
     keys."""
+    from lake_assets.commands.run.opening import tables_called
     from lake_assets.silver.apply import rebuild as silver
 
     if (first is None) == (slices is None) or (slices is not None and (last is not None or check or today)):
         raise typer.BadParameter("set --from and what belongs to it, or --slice alone")
-    lake, targets = chosen(context, table)
+    lake, targets = tables_called(context, table)
     if slices is not None:
         from lake_assets.commands.mend.slice_commands import repair_slices
 
@@ -102,18 +102,6 @@ def keyed(targets: "list[Target]") -> "list[Target]":
     from lake_assets.config import Mode
 
     return [target for target in targets if target.mode is Mode.CURRENT] or targets
-
-
-def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
-    """The lake, and its silver tables with that name. Raises LakeError without one."""
-    from lake_assets.commands.run.opening import opened
-
-    lake = opened(context.obj)
-    found = [target for target in lake.targets if target.is_called(table)]
-    if not found:
-        known = ", ".join(sorted({target.table for target in lake.targets}))
-        raise LakeError(f"{table} is not a table of {context.obj}, which has {known}.")
-    return lake, found
 
 
 def _masks(target: "Target") -> str:

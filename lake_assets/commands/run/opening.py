@@ -13,8 +13,10 @@ from lake_assets.bronze.log.file_log import TABLE as LOG_TABLE
 from lake_assets.commands.options import name_broken_marts
 from lake_assets.commands.run.warm_spark import on_running_server
 from lake_assets.commands.setup.folder import SPARK_LOG, local_folder
+from lake_assets.errors import LakeError
 from lake_assets.lake import Lake, open_lake, open_without_broken_marts
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.targets import Target
 from lake_assets.spark.session import check_spark
 
 
@@ -48,6 +50,16 @@ def opened(
     lake.runtime.catalog.table_exists(LOG_TABLE)
     _log_details(log)
     return lake
+
+
+def tables_called(context: typer.Context, name: str) -> tuple[Lake, list[Target]]:
+    """The lake, and its silver tables with that name. Raises LakeError without one."""
+    lake = opened(context.obj)
+    found = [target for target in lake.targets if target.is_called(name)]
+    if not found:
+        known = ", ".join(sorted({target.table for target in lake.targets}))
+        raise LakeError(f"{name} is not a table of {context.obj}, which has {known}.")
+    return lake, found
 
 
 class _Details(logging.FileHandler):

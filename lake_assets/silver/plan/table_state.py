@@ -35,6 +35,7 @@ from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.partition_edits import unapplied_partitions
+from lake_assets.silver.table.pause import waiting_sentence
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 
@@ -196,7 +197,7 @@ def plan_table(
     for stopped in stops:
         if stopped is not None:
             return Plan(stop=Stop(stopped.reason, stopped.next_step, stopped.remedy))
-    return plan_batch(
+    plan = plan_batch(
         position if change is None else replace(position, log_offset=change.upto),
         logged,
         mode=target.mode,
@@ -209,6 +210,9 @@ def plan_table(
         stamps=stamps_of(runtime, target, logged),
         lacks=lacks,
     )
+    if plan.batch is not None and position.pause:
+        return Plan(waiting=waiting_sentence(target, position.pause))
+    return plan
 
 
 def stamps_of(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Stamps:

@@ -14,6 +14,7 @@ from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.silver.table.log_mark import LogMark
+from lake_assets.silver.table.pause import pause_of
 from lake_assets.words import many
 
 LOG_OFFSET = "lake.log-offset"
@@ -82,6 +83,8 @@ class Position:
     """Which folders were the table's, as `FolderRule.text` writes it; empty if only the folder of its name was."""
     mark: LogMark | None = None
     """The log of the offset; None if the commit does not record it."""
+    pause: str = ""
+    """The pause of its table (`pause.py`), which is no part of a commit; empty if it is not paused."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties of a commit with this position."""
@@ -138,6 +141,7 @@ def read_position(table: Table | None) -> Position:
                 masks=properties.get(MASKS, ""),
                 folders=properties.get(FOLDERS, ""),
                 mark=LogMark.read(properties),
+                pause=pause_of(table),
             )
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None
@@ -148,4 +152,4 @@ def read_position(table: Table | None) -> Position:
             f"{name} has {many(rows, 'row')}, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write "
             f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
         ).mended_by(Remedy.REBUILD)
-    return Position(snapshot_id=current.snapshot_id)
+    return Position(snapshot_id=current.snapshot_id, pause=pause_of(table))
