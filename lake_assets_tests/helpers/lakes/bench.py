@@ -36,6 +36,8 @@ from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.helpers.oracles.masks import masked
 
+KEEPS_BRANCHES = False
+"""Whether a bench keeps its branches from one batch to the next, as the continuous run does."""
 AT_ONCE = {"full_load_complete": "immediately"}
 """Loads are not waited for: what waits is `test_plan.py`'s subject."""
 
@@ -59,8 +61,8 @@ class Bench:
         tables = {name: AT_ONCE | dict(table) for name, table in self.tables.items()}
         source = {"dms": self.dms, "location": str(self.location), **self.source}
         self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
-        # As the continuous run: without, a tenth of the time of these tests is spent on branches.
-        self.lake.runtime.branches = KeptBranches()
+        if KEEPS_BRANCHES:
+            self.lake.runtime.branches = KeptBranches()
         self.bucket: dict[str, DmsFile] = {}
         self.tracked: dict[str, Tracked] = {}
         """By silver table, columns whose touched days the commits must name, as a mart would ask for them."""

@@ -10,6 +10,14 @@ from lake_assets.bronze.decode import files as decoding
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.batch.context import BatchContext
 from lake_assets_tests.helpers.files.held_batches import watched_looks
+from lake_assets_tests.helpers.lakes import bench
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keeps_branches() -> Iterator[None]:
+    """A tenth of the time of these tests would be spent on creating and dropping branches."""
+    with patch.object(bench, "KEEPS_BRANCHES", True):
+        yield
 
 
 @pytest.fixture(scope="module")
