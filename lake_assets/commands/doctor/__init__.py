@@ -1,0 +1,1 @@
+"""`lake-assets doctor`: what a lake and its machine need, each with its remedy."""

@@ -1,0 +1,199 @@
+"""What `lake-assets doctor` looks at: each examination passes, or names what is wrong and what to do.
+
+Here: the examinations, over what other modules find out. They read metadata and the beginning of each listing, and
+change nothing. Not here: options and output (`doctor_cli.py`).
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+from lake_assets.bronze.log.file_log import TABLE as LOG
+from lake_assets.commands.mend.repair_plan import repair_plan
+from lake_assets.commands.setup.folder import local_folder
+from lake_assets.commands.setup.validate import check
+from lake_assets.config.automation import ABANDONED_AFTER
+from lake_assets.config.secrets import hidden_in
+from lake_assets.iceberg.publish import begun_at
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.rounds.due_maintenance import due_upkeep
+from lake_assets.silver.table.pause import pause_of, waiting_sentence
+from lake_assets.spark.causes import root_cause
+from lake_assets.spark.session import check_spark
+from lake_assets.words import many, span
+
+LISTED = 1000
+"""Objects of each location that are looked at: one request to a bucket."""
+FREE_BYTES, FREE_SHARE = 2 << 30, 0.05
+"""Below both of these, a disk is full soon: a batch writes its rows twice for a while."""
+AHEAD = timedelta(minutes=2)
+"""By how much an object may seem to be of the future."""
+SLOW_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The outcome of one examination."""
+
+    what: str
+    said: str
+    """What was found: a clause if all is well, else a sentence."""
+    remedy: str | None = None
+    """What to do; None if all is well."""
+
+    @property
+    def is_well(self) -> bool:
+        return self.remedy is None
+
+
+def examined(lake: Lake, path: Path) -> Iterator[Examined]:
+    """All examinations of the lake of a lake.yaml, in order; an error of one is its outcome."""
+    for what, look in (
+        ("lake.yaml", _settings),
+        ("Spark", _spark),
+        ("catalog", _catalog),
+        *((f"source {name}", _source_of(name)) for name in lake.config.sources),
+        ("disk", lambda lake: _disk(lake, path)),
+        ("tables", _tables),
+        ("paused", _paused),
+        ("quarantine", _quarantine),
+        ("branches", _branches),
+        ("maintenance", _maintenance),
+    ):
+        try:
+            yield from (Examined(what, *found) for found in look(lake))
+        except Exception as error:  # noqa: BLE001  (whatever is wrong is what the user wants to know)
+            reason = hidden_in(lake.config, root_cause(error))
+            yield Examined(what, reason, "Correct that first: the rest of this examination was not possible.")
+
+
+Found = Iterator[tuple[str, str | None]]
+"""What was found, and the remedy."""
+
+
+def _settings(lake: Lake) -> Found:
+    checked, stops = check(lake), set[str]()
+    with suppress(Exception):  # "tables" says why they cannot be known
+        plan = repair_plan(lake)
+        stops = {*(step.reason for step in plan.steps), *plan.left}
+    mistakes = [text for _, text in checked.mistakes if text not in stops]
+    for mistake in mistakes:
+        yield mistake, "Correct lake.yaml; `lake-assets validate` names the line."
+    for warning in checked.warnings:
+        yield f"{warning} (a warning)", None
+    if not (mistakes or checked.warnings):
+        yield f"{many(len(lake.targets), 'silver table')}, {many(len(lake.marts), 'mart')}", None
+
+
+def _spark(lake: Lake) -> Found:
+    check_spark(lake.config)
+    yield f"can start ({lake.config.spark.mode})", None
+
+
+def _catalog(lake: Lake) -> Found:
+    began = time.monotonic()
+    is_new = not lake.runtime.catalog.table_exists(LOG)
+    took = time.monotonic() - began
+    if took > SLOW_SECONDS:
+        yield (
+            f"takes {span(took)} to answer.",
+            "Each batch asks it some twenty times: look at its load or the network.",
+        )
+        return
+    yield f"answers in {took * 1000:.0f} ms" + (", and has no lake yet" if is_new else ""), None
+
+
+def _source_of(name: str) -> Callable[[Lake], Found]:
+    def look(lake: Lake) -> Found:
+        store, now = lake.runtime.store(name), datetime.now(UTC)
+        found = list(islice(store.list(), LISTED))
+        if newer := [obj for obj in found if obj.last_modified > now + AHEAD]:
+            ahead = max(obj.last_modified for obj in newer) - now
+            yield (
+                f"{newer[0].key} is {span(ahead.total_seconds())} of the future.",
+                "Correct this machine's clock: full loads and freshness are judged by it.",
+            )
+        for sentence in lake.runtime.scan_failures.sentences():
+            if sentence.startswith(name):
+                yield sentence, "The next scan tries again; see the reason."
+        strays = lake.runtime.strays.of(name)
+        if strays.number:
+            keys = ", ".join([*strays.keys][:3])
+            yield (
+                f"{many(strays.number, 'file')} of no configured table, such as {keys}.",
+                "Add their tables (`lake-assets new table`), or move them elsewhere.",
+            )
+        elif not newer:
+            more = " at least" if len(found) == LISTED else ""
+            yield f"{many(len(found), 'object')}{more} in {store.location}", None
+
+    return look
+
+
+def _disk(lake: Lake, path: Path) -> Found:
+    folder = local_folder(lake.config, path)
+    usage = shutil.disk_usage(folder if folder.exists() else path.absolute().parent)
+    free = f"{usage.free / 2**30:,.1f} GB of {usage.total / 2**30:,.0f} GB free"
+    if usage.free < FREE_BYTES and usage.free < FREE_SHARE * usage.total:
+        yield (
+            f"only {free}.",
+            "Free some: `lake-assets maintain` expires snapshots (maintenance.keep_snapshots).",
+        )
+        return
+    yield free, None
+
+
+def _tables(lake: Lake) -> Found:
+    plan = repair_plan(lake)
+    for step in plan.steps:
+        yield step.reason, f"`lake-assets repair` does that: {step.name}."
+    for sentence in plan.left:
+        yield sentence, "As the sentence says."
+    if not plan.steps and not plan.left:
+        yield "no silver table is stopped or failing", None
+
+
+def _paused(lake: Lake) -> Found:
+    found = [(t, pause_of(load_table(lake.runtime.catalog, t.identifier))) for t in lake.targets]
+    for target, pause in found:
+        if pause:
+            yield f"{target.identifier}: {waiting_sentence(target, pause)}", None
+    if not any(pause for _, pause in found):
+        yield "no table", None
+
+
+def _quarantine(lake: Lake) -> Found:
+    if held := lake.runtime.quarantine.open():
+        tables, rows = sorted({one.silver_table for one in held}), sum(one.row is not None for one in held)
+        yield (
+            f"{many(rows, 'row')} and {many(len(held) - rows, 'file')} of {', '.join(tables[:5])}.",
+            "`lake-assets quarantine list` names them; retry or discard them.",
+        )
+        return
+    yield "empty", None
+
+
+def _branches(lake: Lake) -> Found:
+    oldest, left = datetime.now(UTC) - ABANDONED_AFTER, 0
+    for identifier in lake.tables:
+        table = load_table(lake.runtime.catalog, identifier)
+        refs = table.metadata.refs if table is not None else {}
+        left += sum((begun := begun_at(name)) is not None and begun < oldest for name in refs)
+    if left:
+        yield f"{many(left, 'branch', 'are')} left by killed processes.", "`lake-assets maintain` drops them."
+        return
+    yield "none is left over", None
+
+
+def _maintenance(lake: Lake) -> Found:
+    due = due_upkeep(lake)
+    for each in due:
+        yield f"{each.table} has {each.reason}, which the sensor tables_stay_small or `sync` takes up", None
+    if not due:
+        yield "no table is due", None
