@@ -92,19 +92,22 @@ def _sync(
 
 def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) -> None:
     """Maintains at most one of the tables that this call has changed, if it is due and is done soon: every twentieth
-    call or so, so that maintenance takes a share of the time that `sync` takes."""
+    call or so, so that maintenance takes a share of the time that `sync` takes. Never raises: all is applied."""
     marts = {mart.identifier for mart in lake.marts if mart.name in result.marts}
-    due = due_upkeep(lake, leave=set(lake.tables) - {*result.applied, *marts})
-    for table in due[:1]:
-        if table.health.rewritten_bytes > MOST_MAINTAINED:
-            result.notes.append(f"{table.table} has {table.reason}: run `lake-assets maintain`.")
-            continue
-        done = table.run()
-        instance.report_runless_asset_event(observation(table, done))
-        result.seconds["maintenance"] = done.seconds
-        if done.error is not None:
-            reason = hidden_in(lake.config, root_cause(done.error))
-            result.notes.append(f"{table.table} could not be maintained, which is tried again: {reason}")
+    try:
+        for table in due_upkeep(lake, among={*result.applied, *marts})[:1]:
+            if table.health.rewritten_bytes > MOST_MAINTAINED:
+                result.notes.append(f"{table.table} has {table.reason}: run `lake-assets maintain`.")
+                continue
+            done = table.run()
+            instance.report_runless_asset_event(observation(table, done))
+            result.seconds["maintenance"] = done.seconds
+            if done.error is not None:
+                reason = hidden_in(lake.config, root_cause(done.error))
+                result.notes.append(f"{table.table} could not be maintained, which is tried again: {reason}")
+    except Exception as error:  # noqa: BLE001  (of the catalog, or of Dagster's storage)
+        reason = hidden_in(lake.config, root_cause(error))
+        result.notes.append(f"no table could be maintained, which is tried again: {reason}")
 
 
 def _apply(

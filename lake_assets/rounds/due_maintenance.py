@@ -2,24 +2,31 @@
 
 Here: the tables, and the work of each. Not here: when a table is due (`iceberg/upkeep/table_health.py`), and who does
 it: the sensor's run (`orchestration/runs/maintenance_job.py`), `sync`, `lake-assets maintain`. The continuous run has
-a schedule of its own (`maintenance.py`).
+a schedule of its own (`maintenance.py`), which begins again with each run: so its tables are due at twice the limits.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.iceberg.upkeep.table_health import Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, Part
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import MART, consumed_snapshots, maintain_mart, maintain_silver
+from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import SILVER
+from lake_assets.silver.table.targets import Target
 
 LOADING_THREADS = 8
+SHARED = 2
+"""How many times the limits a table has to reach that a continuous run maintains, too."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,58 +37,66 @@ class TableUpkeep:
     asset_key: tuple[str, ...]
     health: Health
     maintain: Callable[[Collection[Part]], Maintained]
+    times: int = 1
+    """See `Health.due`."""
 
     @property
     def reason(self) -> str:
         """Why its maintenance is due; empty if it is not."""
-        return ", ".join(self.health.due.values())
+        return ", ".join(self.health.due(self.times).values())
 
     def run(self) -> Maintained:
         """Runs the parts that are due."""
-        return self.maintain(tuple(self.health.due))
+        return self.maintain(tuple(self.health.due(self.times)))
 
 
-def due_upkeep(lake: Lake, leave: Collection[str] = ()) -> list[TableUpkeep]:
-    """The tables of silver and gold that are due, the cheapest first. `leave`: tables that others maintain."""
-    found = [each for each in upkeep(lake, leave) if each.reason]
+def due_upkeep(
+    lake: Lake, among: Collection[str] | None = None, shared: Collection[str] = ()
+) -> list[TableUpkeep]:
+    """The tables of silver and gold that are due, the cheapest first. `among`: only these; `shared`: those that a
+    continuous run maintains, too."""
+    found = [each for each in upkeep(lake, among, shared) if each.reason]
     return sorted(found, key=lambda each: each.health.rewritten_bytes)
 
 
-def upkeep(lake: Lake, leave: Collection[str] = ()) -> Iterator[TableUpkeep]:
-    """All tables of silver and gold that exist, but for those to `leave`."""
-    runtime, marts = lake.runtime, lake.marts
-    works: list[tuple[str, tuple[str, ...], StampRule, Callable[..., Maintained]]] = [
-        *(
-            (t.identifier, tuple(t.asset_key), SILVER, partial(_silver, lake, t.identifier))
-            for t in lake.targets
-        ),
-        *((m.identifier, tuple(m.asset_key), MART, partial(_mart, lake, m.identifier)) for m in marts),
-    ]
-    chosen = [work for work in works if work[0] not in leave]
+def upkeep(
+    lake: Lake, among: Collection[str] | None = None, shared: Collection[str] = ()
+) -> Iterator[TableUpkeep]:
+    """All tables of silver and gold that exist, or those `among` them, but for silver tables that are stopped, and
+    tables that cannot be read: a turn reports these."""
+    every: list[Target | Mart] = [*lake.targets, *lake.marts]
+    chosen = [each for each in every if among is None or each.identifier in among]
 
-    def looked_at(
-        work: tuple[str, tuple[str, ...], StampRule, Callable[..., Maintained]],
-    ) -> list[TableUpkeep]:
-        identifier, key, stamps, maintain = work
-        table = load_table(runtime.catalog, identifier)
-        if table is None:
-            return []
-        consumed = consumed_snapshots(runtime, marts, identifier)
-        found = health(table, runtime.lake.maintenance, datetime.now(UTC), stamps, consumed)
-        return [TableUpkeep(identifier, key, found, maintain)]
+    def looked_at(one: Target | Mart) -> TableUpkeep | None:
+        try:
+            return _looked_at(lake, one, SHARED if one.identifier in shared else 1)
+        except Exception as error:  # noqa: BLE001  (one table must not keep the others from their maintenance)
+            logger.warning("%s is left out of maintenance: %s", one.identifier, error)
+            return None
 
     # As for the states of tables: a file on this machine answers faster than threads are switched.
-    threads = 1 if runtime.lake.catalog.type == "sqlite" else LOADING_THREADS
+    threads = 1 if lake.config.catalog.type == "sqlite" else LOADING_THREADS
     with ThreadPoolExecutor(threads, thread_name_prefix="health") as pool:
-        for found in pool.map(looked_at, chosen):
-            yield from found
+        yield from filter(None, pool.map(looked_at, chosen))
 
 
-def _silver(lake: Lake, identifier: str, parts: Collection[Part]) -> Maintained:
-    (target,) = (target for target in lake.targets if target.identifier == identifier)
+def _looked_at(lake: Lake, one: Target | Mart, times: int) -> TableUpkeep | None:
+    table = load_table(lake.runtime.catalog, one.identifier)
+    if table is None:
+        return None
+    settings, now = lake.config.maintenance, datetime.now(UTC)
+    if isinstance(one, Mart):
+        of_mart = health(table, settings, now, MART)
+        return TableUpkeep(one.identifier, tuple(one.asset_key), of_mart, partial(_mart, lake, one), times)
+    refuse_unfit(one, table)
+    consumed = consumed_snapshots(lake.runtime, lake.marts, one.identifier)
+    of_silver = health(table, settings, now, SILVER, consumed, one.partition_by)
+    return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, partial(_silver, lake, one), times)
+
+
+def _silver(lake: Lake, target: Target, parts: Collection[Part]) -> Maintained:
     return maintain_silver(lake.runtime, lake.marts, target, parts=parts)
 
 
-def _mart(lake: Lake, identifier: str, parts: Collection[Part]) -> Maintained:
-    (mart,) = (mart for mart in lake.marts if mart.identifier == identifier)
+def _mart(lake: Lake, mart: Mart, parts: Collection[Part]) -> Maintained:
     return maintain_mart(lake.runtime, mart, parts=parts)

@@ -4,6 +4,7 @@ Here: the tables, and when they are due. Not here: the steps (`iceberg/upkeep/op
 `bronze/log/file_log_maintenance.py`).
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -11,12 +12,15 @@ from pyiceberg.table import Table
 
 from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
+from lake_assets.errors import LakeError
 from lake_assets.iceberg import findings
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.iceberg.upkeep.ops_maintenance import MAX_SMALL_FILES, maintain_small_table
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.runtime import LakeRuntime
+
+logger = logging.getLogger(__name__)
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_maintenance.maintain_file_log,
@@ -28,10 +32,15 @@ OPS: dict[str, Callable[[Table], None]] = {
 
 
 def due_ops(runtime: LakeRuntime) -> list[str]:
-    """The tables with many snapshots or files, but for the file log, which each append keeps small."""
+    """The tables with many snapshots or files, but for the file log, which each append keeps small, and for tables that
+    cannot be read."""
     found = []
     for identifier in OPS.keys() - {file_log.TABLE}:
-        table = load_table(runtime.catalog, identifier)
+        try:
+            table = load_table(runtime.catalog, identifier)
+        except LakeError as error:
+            logger.warning("%s is left out of maintenance: %s", identifier, error)
+            continue
         files = int(summary(current_snapshot(table)).get("total-data-files", "0"))
         if table is not None and (file_log_maintenance.needs_maintenance(table) or files > MAX_SMALL_FILES):
             found.append(identifier)

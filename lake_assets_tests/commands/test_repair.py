@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.mend.repair_plan import repair_plan
 from lake_assets.config.config_file import load_lake
-from lake_assets.errors import Remedy
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.file_io.metadata_cache import MetadataCache
 from lake_assets.lake import Lake, open_lake
 from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, note
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock
@@ -23,6 +23,8 @@ from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import HOUR, changed, loaded, sql, values
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS as CHANGED_ITEMS
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, write_items
+from lake_assets_tests.helpers.oracles.masks import MASKING
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 NAMES = ("items", "goods", "parts", "racks")
@@ -127,21 +129,93 @@ def test_what_needs_a_decision_is_left(
     assert "lake-assets full-load public.items --reload" in left
 
 
-def test_rows_that_differed_from_the_files_are_replayed(spark: SparkSession, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, {"public.items": CHANGED_ITEMS | {"foreign_commits": "tolerate"}})
+@pytest.mark.parametrize("tolerates", [False, True])
+def test_rows_that_differed_from_the_files_are_replayed(
+    spark: SparkSession, tmp_path: Path, *, tolerates: bool
+) -> None:
+    """Not if others may write to the table: the rows may be theirs."""
+    settings = {"foreign_commits": "tolerate"} if tolerates else {}
+    bench = Bench(tmp_path, {"public.items": CHANGED_ITEMS | settings})
     bench.put(loaded({1: "a", 2: "b"}))
     bench.apply()
-    sql(bench, "UPDATE {table} SET v = 'stray' WHERE id = 2")
+    rewrite(bench.lake, "silver_shop.items", "id = 2", v="'stray'")
     runtime, (target,) = bench.lake.runtime, bench.lake.targets
     cycle = begun_cycle(runtime, target, 1, None, NOON)
     note(runtime, target, cycle, compare(runtime, target, cycle, [0]))
-    (step,) = repair_plan(bench.reopened()).steps
-    assert (step.name, step.reason) == (
-        "replay silver_shop.items",
-        "1 slice of its keys differed from its files when they were compared last.",
-    )
-    assert step.remedy is Remedy.REPLAY
+    steps = repair_plan(bench.reopened()).steps
+    reason = "1 slice of its keys differed from its files when they were compared last."
+    expected = [] if tolerates else [("replay silver_shop.items", reason)]
+    assert [(step.name, step.reason) for step in steps] == expected
     assert values(bench) == {1: "a", 2: "stray"}
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a history becomes current": ({"mode": "history"}, {}),
+    "a log becomes current": ({"mode": "change_log"}, {}),
+    "current becomes a log": ({}, {"mode": "change_log"}),
+    "a mask is gone": ({"mask": {"v": "hash"}}, {}),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_a_mistake_in_lake_yaml_may_lose_is_left(
+    spark: SparkSession, tmp_path: Path, mistake: str
+) -> None:
+    """Former versions, values that were masked: a rebuild would drop or show them."""
+    before, after = MISTAKES[mistake]
+    bench = Bench(tmp_path, {"public.items": CHANGED_ITEMS | before}, sections=MASKING)
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    bench.edit({"public.items": CHANGED_ITEMS | after})
+    plan = repair_plan(bench.lake)
+    assert plan.steps == ()
+    (left,) = plan.left
+    assert "silver_shop.items" in left
+
+
+def test_rows_of_others_are_not_dropped_by_a_rebuild(spark: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(tmp_path, {"public.items": CHANGED_ITEMS})
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    sql(bench, "INSERT INTO {table} VALUES (9, 'stray')")
+    bench.edit({"public.items": CHANGED_ITEMS | {"mode": "history"}})
+    plan = repair_plan(bench.lake)
+    assert plan.steps == ()
+    (left,) = plan.left
+    assert "by others: a rebuild would drop its rows" in left
+
+
+def test_a_table_that_somebody_else_has_made_is_left(spark: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(tmp_path, {"public.items": CHANGED_ITEMS})
+    with bench.lake.runtime.sessions.isolated() as own:
+        catalog = bench.lake.config.catalog.name
+        own.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.silver_shop")
+        own.sql(f"CREATE TABLE {catalog}.silver_shop.items USING iceberg AS SELECT 1L AS id, 'mine' AS v")
+    bench.put(loaded({1: "a"}))
+    bench.turn()
+    plan = repair_plan(bench.reopened())
+    assert plan.steps == ()
+    assert "lake_assets did not write it" in plan.left[0]
+
+
+@pytest.mark.parametrize("name", ["contracts", "findings"])
+def test_metadata_of_the_lakes_own_tables_that_is_gone(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    runtime = lake_of(folder).runtime
+    for number in range(2):
+        runtime.findings.note("failure", "silver_shop.items", {"reason": f"test {number}", "position": 0})
+    location = runtime.catalog.load_table(f"lake_ops.{name}").metadata_location
+    Path(location.removeprefix("file:")).unlink()
+    # This process has the file's content, as another one has not.
+    monkeypatch.setattr(MetadataCache, "__call__", lambda self, *given: self._read(*given))
+    capsys.readouterr()
+    assert call(folder, "repair", "--dry-run") == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"1. recover: lake_ops.{name}: ")
+    assert " is gone (" in printed
+    assert call(folder, "repair", "--yes") == 0
+    assert call(folder, "repair", "--dry-run") == 0
 
 
 def test_a_step_that_fails_leaves_the_others_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

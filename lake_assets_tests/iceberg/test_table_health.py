@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -19,6 +21,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
 from lake_assets.config import MaintenanceConfig
+from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.upkeep import table_health
 from lake_assets.iceberg.upkeep.table_health import Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Part
@@ -52,21 +55,22 @@ def now_of(table: Table, *, after: timedelta = timedelta(0)) -> Health:
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, value in (("SMALL_FILES", 4), ("MANIFESTS", 6), ("SNAPSHOTS", 3)):
         monkeypatch.setattr(table_health, limit, value)
+    monkeypatch.setattr(table_health, "_known", {})
 
 
 def test_a_new_table_is_not_due(catalog: Catalog) -> None:
     found = now_of(catalog.create_table("silver_shop.items", SCHEMA))
-    assert (found.files, found.snapshots, found.due) == (0, 0, {})
+    assert (found.files.number, found.snapshots, found.due()) == (0, 0, {})
 
 
 def test_small_files(catalog: Catalog) -> None:
     table = table_of(catalog, *[[1]] * 3)
-    assert now_of(table).due == {}
+    assert now_of(table).due() == {}
     table.append(pa.table({"id": [4], "part": [1]}))
     found = now_of(table)
-    assert found.due == {Part.FILES: "4 small files"}
+    assert found.due() == {Part.FILES: "4 small files"}
     sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
-    assert found.bytes == sum(sizes)
+    assert found.files.bytes == sum(sizes)
     assert found.rewritten_bytes == 0, "Iceberg takes five files of a partition, or more"
 
 
@@ -74,11 +78,11 @@ def test_small_files_count_by_partition(catalog: Catalog) -> None:
     """Six files, three of each partition: no reader of one partition gains by a rewrite."""
     table = table_of(catalog, *[[1, 2]] * 3, partitioned=True)
     found = now_of(table)
-    assert (found.files, found.small, found.mergeable, found.due) == (6, 6, 0, {})
+    assert (found.files.number, found.files.crowded, found.files.mergeable, found.due()) == (6, 3, 0, {})
     for _ in range(3):
         table.append(pa.table({"id": [4], "part": [1]}))
     found = now_of(table)
-    assert (found.mergeable, found.due[Part.FILES]) == (6, "6 small files, 6 manifests")
+    assert (found.files.crowded, found.due()[Part.FILES]) == (6, "6 small files, 6 manifests")
     ours = [task.file for task in table.scan("part = 1").plan_files()]
     assert found.rewritten_bytes == sum(file.file_size_in_bytes for file in ours)
 
@@ -87,17 +91,19 @@ def test_large_files_are_left_as_they_are(catalog: Catalog, monkeypatch: pytest.
     table = table_of(catalog, *[[1]] * 5)
     sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
     monkeypatch.setattr(table_health, "FILE_SIZE", min(sizes) * 4 // 3)
-    assert now_of(table).small == 0
+    table_health._known.clear()
+    assert now_of(table).files.small == 0
     monkeypatch.setattr(table_health, "FILE_SIZE", max(sizes) * 4 // 3 + 2)
-    assert now_of(table).small == 5
+    table_health._known.clear()
+    assert now_of(table).files.small == 5
 
 
 def test_manifests(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_health, "SMALL_FILES", 100)
     table = table_of(catalog, *[[1]] * 5)
-    assert now_of(table).due == {}
+    assert now_of(table).due() == {}
     table.append(pa.table({"id": [6], "part": [1]}))
-    assert now_of(table).due == {Part.FILES: "6 manifests"}
+    assert now_of(table).due() == {Part.FILES: "6 manifests"}
 
 
 def test_snapshots_that_nothing_needs(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +112,69 @@ def test_snapshots_that_nothing_needs(catalog: Catalog, monkeypatch: pytest.Monk
     table = table_of(catalog, [1], [2], [3])
     late = MaintenanceConfig().keep_snapshots + timedelta(minutes=1)
     assert now_of(table).expirable == 0
-    assert (now_of(table, after=late).expirable, now_of(table, after=late).due) == (2, {})
+    assert (now_of(table, after=late).expirable, now_of(table, after=late).due()) == (2, {})
     table.append(pa.table({"id": [4], "part": [1]}))
-    assert now_of(table, after=late).due == {Part.SNAPSHOTS: "3 snapshots that nothing needs"}
+    assert now_of(table, after=late).due() == {Part.SNAPSHOTS: "3 snapshots that nothing needs"}
+
+
+def test_small_files_that_are_scattered(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No partition has many, but all together do. Of partitions with fewer than five, none is merged."""
+    monkeypatch.setattr(table_health, "SMALL_FILES", 6)
+    monkeypatch.setattr(table_health, "MANIFESTS", 100)
+    monkeypatch.setattr(table_health, "SCATTERED_FILES", 10)
+    table = table_of(catalog, *[[1, 2]] * 4, partitioned=True)
+    assert now_of(table).due() == {}
+    table.append(pa.table({"id": [4], "part": [1]}))
+    assert (now_of(table).files.mergeable, now_of(table).due()) == (5, {})
+    table.append(pa.table({"id": [4], "part": [2]}))
+    assert now_of(table).due() == {Part.FILES: "10 small files"}
+
+
+def test_manifests_that_a_table_needs(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rewrite would leave as many."""
+    monkeypatch.setattr(table_health, "SMALL_FILES", 100)
+    table = table_of(catalog, *[[1]] * 8)
+    assert now_of(table).due() == {Part.FILES: "8 manifests"}
+    monkeypatch.setattr(table_health, "MANIFEST_SIZE", 1000)
+    assert now_of(table).due() == {}
+
+
+def test_a_table_that_a_continuous_run_maintains_too(catalog: Catalog) -> None:
+    table = table_of(catalog, *[[1]] * 7)
+    assert now_of(table).due()
+    assert now_of(table).due(2) == {}
+    table.append(pa.table({"id": [4], "part": [1]}))
+    assert now_of(table).due(2) == {Part.FILES: "8 small files"}
+
+
+def test_partitions_that_have_changed(catalog: Catalog) -> None:
+    """The rewrite takes all files."""
+    table = table_of(catalog, *[[1]] * 4)
+    found = health(table, MaintenanceConfig(), datetime.now(UTC), SILVER, (), ["part"])
+    assert found.rewritten_bytes == found.files.bytes > now_of(table).rewritten_bytes
+
+
+def test_a_head_whose_files_are_gone(catalog: Catalog) -> None:
+    table = table_of(catalog, [1], [2])
+    head = table.current_snapshot()
+    assert head is not None
+    Path(head.manifest_list.removeprefix("file:")).unlink()
+    assert now_of(table).due() == {Part.FILES: "a newest commit whose files are gone"}
+
+
+def test_a_look_at_many_files_reads_their_manifests_once(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, read = table_of(catalog, *[[1]] * 5), list[str]()
+
+    def noted(manifest: ManifestFile, io: FileIO) -> list[tuple[DataFile, str | None]]:
+        read.append(manifest.manifest_path)
+        return files_of_manifest(manifest, io)
+
+    monkeypatch.setattr(table_health, "files_of_manifest", noted)
+    assert now_of(table) == now_of(catalog.load_table("silver_shop.items"))
+    assert len(read) == 5
+    monkeypatch.setattr(table_health, "SMALL_FILES", 100)
+    table_health._known.clear()
+    assert now_of(table).files.number == 5
+    assert len(read) == 5, "few files without deleted rows are not worth a look"

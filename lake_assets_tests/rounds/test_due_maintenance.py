@@ -7,12 +7,17 @@ limits (`iceberg/test_table_health.py`), the steps of maintenance (`silver/test_
 from pathlib import Path
 from random import Random
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.iceberg.file_io.metadata_cache import MetadataCache
 from lake_assets.iceberg.upkeep import table_health, table_maintenance
 from lake_assets.iceberg.upkeep.table_maintenance import MIN_SMALL_FILES, WORN_SHARE, Part
+from lake_assets.lake import Lake
+from lake_assets.orchestration import sync
 from lake_assets.rounds.due_maintenance import TableUpkeep, due_upkeep, upkeep
+from lake_assets.rounds.pending_work import SyncResult
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded
@@ -39,21 +44,21 @@ def test_files_with_deleted_rows(
     for number in range(1, files):
         bench.put(changed(clock, *(("I", 10 * number + key, "a") for key in range(10))))
         bench.apply()
-    assert of_items(bench).health.files == files
+    assert of_items(bench).health.files.number == files
     for marked in range(1, 4):
         bench.put(changed(clock, *(("D", 10 * number + marked, "a") for number in range(files))))
         bench.apply()
         found = of_items(bench)
-        assert found.health.deleted_rows == files * marked
+        assert found.health.files.deleted_rows == files * marked
         is_due = marked / 10 >= WORN_SHARE
-        assert (found.health.worn, found.reason) == (
+        assert (found.health.files.worn, found.reason) == (
             (files, f"{files} files with many deleted rows") if is_due else (0, "")
         )
     rows = bench.rows()
     done = of_items(bench).run()
     assert done.error is None
     after = of_items(bench)
-    assert (after.reason, after.health.deleted_rows, after.health.files) == ("", 0, 1)
+    assert (after.reason, after.health.files.deleted_rows, after.health.files.number) == ("", 0, 1)
     assert bench.rows() == rows == bench.truth()
 
 
@@ -103,4 +108,32 @@ def test_only_the_due_part_runs(spark: SparkSession, tmp_path: Path, monkeypatch
     due.run()
     assert parts == [{Part.SNAPSHOTS}]
     assert len(shop.bench.table().snapshots()) == 1
-    assert due_upkeep(shop.bench.lake, leave=["silver_shop.items"]) == []
+    assert due_upkeep(shop.bench.lake, among=["silver_shop.others"]) == []
+
+
+def test_tables_that_are_stopped_or_cannot_be_read_keep_nobody_waiting(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_health, "SNAPSHOTS", 1)
+    shop = maintained_shop(tmp_path, items=KEYED, goods=KEYED, parts=KEYED)
+    shop.change()
+    shop.bench.apply()
+    lake = shop.bench.lake
+    assert {each.table for each in due_upkeep(lake)} == {
+        f"silver_shop.{n}" for n in ("items", "goods", "parts")
+    }
+    shop.sql("DELETE FROM {table} WHERE id = 1")
+    goods = shop.bench.table("goods")
+    Path(goods.metadata_location.removeprefix("file:")).unlink()
+    # This process has the file's content, as another one has not.
+    monkeypatch.setattr(MetadataCache, "__call__", lambda self, *given: self._read(*given))
+    assert [each.table for each in due_upkeep(lake)] == ["silver_shop.parts"]
+    assert sync_notes(lake, "silver_shop.goods") == []
+
+
+def sync_notes(lake: Lake, table: str) -> list[str]:
+    """What `sync` says of maintenance after it has applied the table."""
+    result = SyncResult(applied={table: {}})
+    with dg.DagsterInstance.ephemeral() as instance:
+        sync._maintain_one(lake, instance, result)
+    return result.notes

@@ -23,6 +23,8 @@ from lake_assets.iceberg.publish import begun_at
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.rounds.due_maintenance import due_upkeep
+from lake_assets.silver.apply.failures import failure_of, failures
+from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.table.pause import pause_of, waiting_sentence
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import check_spark
@@ -155,7 +157,15 @@ def _tables(lake: Lake) -> Found:
         yield step.reason, f"`lake-assets repair` does that: {step.name}."
     for sentence in plan.left:
         yield sentence, "As the sentence says."
-    if not plan.steps and not plan.left:
+    failed = failures(lake.runtime)
+    states = table_states(lake.runtime, lake.targets, datetime.now(UTC)) if failed else []
+    known = [failure for state in states if (failure := failure_of(state, failed)) is not None]
+    for failure in known:
+        yield (
+            failure.reason,
+            "The next turn tries again; the sentence says what would end it.",
+        )
+    if not plan.steps and not plan.left and not known:
         yield "no silver table is stopped or failing", None
 
 

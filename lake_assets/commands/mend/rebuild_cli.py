@@ -117,7 +117,7 @@ def line_of(target: "Target", found: "Rebuilt", check: bool) -> str:
         return (
             f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}{_masks(target)}, "
             f"{many(found.published.rows, 'row')}; its earlier snapshots have the former rows until "
-            "`lake-assets maintain` expires them"
+            "maintenance expires them"
         )
     difference = (
         f"{target.identifier}: {many(found.rows_only_before, 'row')} that the "

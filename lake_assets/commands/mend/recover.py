@@ -8,12 +8,14 @@ tables' positions to it (`relog.py`). Here: the order of those steps. Not here: 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.log_recovery import former_state, go_back
 from lake_assets.commands.mend.relog import Positions, log_again
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
+from lake_assets.iceberg import findings
 from lake_assets.iceberg.metadata_files import repaired
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import load_table
@@ -26,7 +28,10 @@ from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.position import Position, PositionLost, read_position
 from lake_assets.silver.table.targets import Target
 
-OPS_TABLES = (file_log.TABLE, f"{NAMESPACE}.contracts", f"{NAMESPACE}.quarantine")
+OPS_TABLES = (
+    file_log.TABLE,
+    *(f"{NAMESPACE}.{name}" for name in ("contracts", "quarantine", findings.NAME, alarm_log.NAME)),
+)
 
 
 def recover(lake: Lake) -> Iterator[str]:

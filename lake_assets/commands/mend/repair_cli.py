@@ -33,7 +33,7 @@ def repair(
     from lake_assets.commands.mend.repair_plan import repair_plan
     from lake_assets.commands.run.opening import opened
 
-    lake = opened(context.obj)
+    lake = opened(context.obj, spark=not dry_run)
     plan = repair_plan(lake)
     _print(plan)
     if not plan.steps:
@@ -42,10 +42,15 @@ def repair(
         raise typer.Exit(1)
     if not (yes or _agreed()):
         raise typer.Exit(1)
-    failed = [step for step in plan.steps if not _done(lake, step)]
+    failed = set[str]()
+    for step in plan.steps:
+        if not _done(lake, step):
+            failed.add(step.name)
+            if step.remedy is Remedy.RECOVER:
+                break  # the others need the lake's own tables
     # What the lake's own tables hid shows only now.
     rest = repair_plan(opened(context.obj))
-    new = [step for step in rest.steps if step.name not in {step.name for step in failed}]
+    new = [step for step in rest.steps if step.name not in failed]
     if new:
         typer.echo(f"{many(len(new), 'step')} more: run it again.")
     typer.echo("Something is left to do." if rest.steps or rest.left else "Run lake-assets sync now.")
@@ -71,11 +76,15 @@ def _agreed() -> bool:
 
 def _done(lake: "Lake", step: "Repair") -> bool:
     """Takes the step; whether that succeeded. The others go on if it did not."""
+    from lake_assets.config.secrets import hidden_in
+    from lake_assets.spark.causes import root_cause
+
     try:
         for line in taken(lake, step):
             typer.echo(printable(line))
-    except LakeError as error:
-        typer.echo(printable(f"{step.name}: {error}"), err=True)
+    except Exception as error:  # noqa: BLE001  (of the catalog or of Spark, too)
+        reason = str(error) if isinstance(error, LakeError) else root_cause(error)
+        typer.echo(printable(f"{step.name}: {hidden_in(lake.config, reason)}"), err=True)
         return False
     return True
 

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.commands.mend.recover import OPS_TABLES
+from lake_assets.config import Mode
+from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import LakeError, Remedy
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
-from lake_assets.silver.apply.failures import failure_of, failures
 from lake_assets.silver.plan.members import made_of
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.reconcile.compare_slices import known_cycle
+from lake_assets.silver.table.guard import described, foreign_commits
 from lake_assets.silver.table.targets import Target
+from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
 
@@ -50,27 +55,37 @@ def repair_plan(lake: Lake) -> RepairPlan:
     """The steps that end the stops of the lake's tables, in order. Reads no file of a source."""
     try:
         states = table_states(lake.runtime, lake.targets, datetime.now(UTC))
+        for identifier in [*OPS_TABLES, *(mart.identifier for mart in lake.marts)]:
+            load_table(lake.runtime.catalog, identifier)
+        differing = [step for state in states if state.stop is None for step in _differing(lake, state)]
     except LakeError as error:
         # Without the lake's own tables, nothing is known of the others.
         if error.remedy is not Remedy.RECOVER:
             raise
         return RepairPlan((Repair(Remedy.RECOVER, str(error)),), ())
-    failed = failures(lake.runtime)
-    found: list[Repair] = []
-    left: list[str] = []
+    found, left = list[Repair](), list[str]()
     for state in states:
-        if state.stop is None:
-            found += _differing(lake, state)
-            failure = failure_of(state, failed)
-            left += [] if failure is None else [failure.reason]
-        elif not isinstance(state.stop, LakeError) or state.stop.remedy is None:
-            left.append(str(state.stop))
-        elif state.stop.remedy is not Remedy.RECOVER:
-            found.append(_step(state.stop.remedy, str(state.stop), state))
+        if (stop := state.stop) is None:
+            continue
+        reason = hidden_in(lake.config, str(stop) if isinstance(stop, LakeError) else root_cause(stop))
+        remedy = stop.remedy if isinstance(stop, LakeError) else None
+        others = _rows_of_others(lake, state) if remedy is Remedy.REBUILD else ""
+        if remedy is None or others:
+            left.append(reason + others)
+        elif remedy is not Remedy.RECOVER:
+            found.append(_step(remedy, reason, state))
         elif not any(step.remedy is Remedy.RECOVER for step in found):
-            found.append(Repair(Remedy.RECOVER, str(state.stop)))
+            found.append(Repair(Remedy.RECOVER, reason))
     order = list(Remedy)
-    return RepairPlan(tuple(sorted(found, key=lambda step: order.index(step.remedy))), tuple(left))
+    steps = sorted([*found, *differing], key=lambda step: order.index(step.remedy))
+    return RepairPlan(tuple(steps), tuple(left))
+
+
+def _rows_of_others(lake: Lake, state: TableState) -> str:
+    """A sentence about rows that other writers have committed, and that a rebuild would drop: only the user can want
+    that. Empty without such rows."""
+    found = foreign_commits(load_table(lake.runtime.catalog, state.target.identifier))
+    return f" {described(found)} by others: a rebuild would drop its rows." if found else ""
 
 
 def _step(remedy: Remedy, reason: str, state: TableState) -> Repair:
@@ -85,8 +100,11 @@ def members_of(state: TableState) -> list[LoggedFile]:
 
 
 def _differing(lake: Lake, state: TableState) -> list[Repair]:
-    """Rows that differed when the table was compared with its files last."""
-    cycle = known_cycle(lake.runtime, state.target)
+    """Rows that differed when the table was compared with its files last; not of a table to which others may write."""
+    target = state.target
+    if target.mode is not Mode.CURRENT or target.config.foreign_commits == "tolerate":
+        return []
+    cycle = known_cycle(lake.runtime, target)
     if cycle is None or not cycle.different:
         return []
     reason = f"{many(len(cycle.different), 'slice')} of its keys differed from its files when they were compared last."

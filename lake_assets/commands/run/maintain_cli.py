@@ -61,14 +61,12 @@ def _show(context: typer.Context, source: str | None, table: str | None) -> None
     from lake_assets.rounds.due_maintenance import upkeep
 
     lake = opened(context.obj, source, table, spark=False, needs_marts=True)
-    others = {
+    chosen = {
         target.identifier
         for target in lake.targets
-        if source not in (None, target.source) or not (table is None or target.is_called(table))
+        if source in (None, target.source) and (table is None or target.is_called(table))
     }
-    if source is not None or table is not None:
-        others |= {mart.identifier for mart in lake.marts}
-    found = list(upkeep(lake, others))
+    found = list(upkeep(lake, None if source is None and table is None else chosen))
     results(160).print(table_of(found, _HEALTH))
     due = sum(bool(each.reason) for each in found)
     results().print(f"{many(due, 'table', 'are')} due; the sensor tables_stay_small and sync maintain these.")
@@ -76,10 +74,10 @@ def _show(context: typer.Context, source: str | None, table: str | None) -> None
 
 _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "table": lambda each: each.table,
-    "data files": lambda each: f"{each.health.files:,}",
-    "small": lambda each: f"{each.health.small:,}",
-    "MB": lambda each: f"{each.health.bytes / 2**20:,.1f}",
-    "deleted rows": lambda each: f"{each.health.deleted_rows:,}",
+    "data files": lambda each: f"{each.health.files.number:,}",
+    "small": lambda each: f"{each.health.files.small:,}",
+    "MB": lambda each: f"{each.health.files.bytes / 2**20:,.1f}",
+    "deleted rows": lambda each: f"{each.health.files.deleted_rows:,}",
     "snapshots": lambda each: f"{each.health.snapshots:,}",
     "due": lambda each: each.reason or "-",
     "MB to rewrite": lambda each: f"{each.health.rewritten_bytes / 2**20:,.1f}" if each.reason else "",

@@ -1,10 +1,10 @@
 """The parts of PyIceberg that the lake uses although they have no public name or setting. No other module uses such
 parts.
 
-A release of PyIceberg may move or change any of it. Then `append_rows` fails. The rest goes PyIceberg's own way: the
-lake reads metadata files again for each load, and writes with more requests. This module changes only files of the
-lake's own file access; catalogs that others open in this process keep PyIceberg's behaviour. Not here: the cache
-(`metadata_cache.py`), the file access (`local_io.py`, `s3_io.py`).
+A release of PyIceberg may move or change any of it. Then `append_rows` and `files_of_manifest` fail. The rest goes
+PyIceberg's own way: the lake reads metadata files again for each load, and writes with more requests. This module
+changes only files of the lake's own file access; catalogs that others open in this process keep PyIceberg's behaviour.
+Not here: the cache (`metadata_cache.py`), the file access (`local_io.py`, `s3_io.py`).
 """
 
 import logging
@@ -12,11 +12,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
+REFERENCED_DATA_FILE = 143
+"""Iceberg's id of that field of a manifest."""
 OWN = "_of_a_lake"
 """An attribute of the files of the lake's own file access."""
 
@@ -81,3 +95,17 @@ def append_rows(table: Table, rows: pa.Table) -> None:
     """Appends the rows as `Table.append` does, and with its errors."""
     with _AppendTransaction(table) as transaction:
         transaction.append(rows)
+
+
+def files_of_manifest(manifest: ManifestFile, io: FileIO) -> list[tuple[DataFile, str | None]]:
+    """The live files of a manifest, each with the one data file that it deletes rows of, if it is a deletion vector:
+    `fetch_manifest_entry` reads manifests as of format version 2, which has no field for it."""
+    place = [field.field_id for field in DATA_FILE_TYPE[3].fields].index(REFERENCED_DATA_FILE)
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[3],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as entries:
+        live = [entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+    return [(file, file[place]) for file in live]

@@ -1,20 +1,27 @@
 """What a table would gain from maintenance, by its own metadata: no data file is read, and no Spark is needed.
 
-Iceberg's rewrite takes files of less than three quarters of the target size, and files of which 30 % of the rows are
-deleted. Here: how many of them a table has, and from when on they are worth a rewrite or an expiry. Not here: which
-snapshots may expire (`retention.py`), the rewrite and the expiry (`table_maintenance.py`).
+Here: how many of its files, deleted rows, manifests and snapshots maintenance would take, and from when on that is
+worth it. Not here: which snapshots may expire (`retention.py`), the rewrite and the expiry (`table_maintenance.py`).
+
+The figures are those by which Iceberg's rewrite chooses. Otherwise a table could stay due whatever is done to it.
 """
 
-from collections import defaultdict
-from collections.abc import Collection
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from cachetools import LRUCache
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import MaintenanceConfig
-from lake_assets.iceberg.table_io import current_snapshot
+from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
+from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
+from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.iceberg.upkeep.restamp import StampRule, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable
 from lake_assets.iceberg.upkeep.table_maintenance import FILE_SIZE, MIN_SMALL_FILES, WORN_SHARE, Part
@@ -22,48 +29,89 @@ from lake_assets.words import many
 
 SMALL_FILES = 20
 """So many small files of one partition are worth a rewrite: each reader opens all of them."""
+SCATTERED_FILES = 200
+"""So many small files are worth a rewrite wherever they are, if their partitions have enough to be merged."""
+WORN_BYTES = 64 << 20
+"""So many bytes of files with many deleted rows are worth a rewrite, however few the files."""
 MANIFESTS = 50
 """So many manifests are worth a rewrite: every plan reads all of them."""
+MANIFEST_SIZE = 8 << 20
+"""Iceberg's own size of a manifest that it rewrites."""
 SNAPSHOTS = 20
 """So many snapshots that nothing needs are worth an expiry: each commit writes the list of all snapshots again."""
+_PATH = 2147483546
+"""Iceberg's id of the column with a data file's path in a file of position deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The data files of a snapshot, which never change."""
+
+    number: int = 0
+    bytes: int = 0
+    small: int = 0
+    """Below three quarters of the target size."""
+    crowded: int = 0
+    """The most small files that one partition has."""
+    mergeable: int = 0
+    """Small files of partitions that have at least MIN_SMALL_FILES, which the rewrite merges."""
+    worn: int = 0
+    """Files that have lost WORN_SHARE of their rows."""
+    worn_bytes: int = 0
+    rewritten_bytes: int = 0
+    """Bytes of all that the rewrite takes."""
+    deleted_rows: int = 0
+    manifests: int = 0
+    manifest_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
     """One table at one moment."""
 
-    files: int
-    bytes: int
-    """Of the data files."""
-    small: int
-    """Data files below three quarters of the target size."""
-    mergeable: int
-    """Those of them in partitions that have at least SMALL_FILES."""
-    worn: int
-    """Data files of which at least WORN_SHARE of the rows are deleted."""
-    rewritten_bytes: int
-    """Bytes of the data files that a rewrite takes."""
-    deleted_rows: int
-    manifests: int
+    files: Files
     snapshots: int
     expirable: int
+    """Snapshots that nothing needs."""
+    former_partitions: bool = False
+    """Whether the rewrite takes all files, because the table's partitions have changed."""
+    is_broken: bool = False
+    """Whether the head's list of manifests is gone: maintenance goes back to the commit before
+    (`TableMaintenance.take_back`)."""
 
     @property
-    def due(self) -> dict[Part, str]:
-        """The parts of the table's maintenance that are worth their time, and why."""
+    def rewritten_bytes(self) -> int:
+        """Bytes of the data files that the rewrite takes."""
+        return self.files.bytes if self.former_partitions else self.files.rewritten_bytes
+
+    def due(self, times: int = 1) -> dict[Part, str]:
+        """The parts of the table's maintenance that are worth their time, and why. `times`: how much of the limits has
+        to be reached, for a table that somebody else maintains, too."""
+        files = self.files
+        scattered = files.mergeable >= SCATTERED_FILES * times
+        small = files.mergeable if scattered else files.crowded if files.crowded >= SMALL_FILES * times else 0
+        worn = files.worn >= MIN_SMALL_FILES * times or files.worn_bytes >= WORN_BYTES * times
+        needed = 2 * (files.manifest_bytes // MANIFEST_SIZE + 1)
+        loose = files.manifests >= MANIFESTS * times and files.manifests > needed
         reasons = {
             Part.FILES: (
-                f"{many(self.mergeable, 'small file')}" if self.mergeable else "",
-                f"{many(self.worn, 'file')} with many deleted rows" if self.worn >= MIN_SMALL_FILES else "",
-                f"{many(self.manifests, 'manifest')}" if self.manifests >= MANIFESTS else "",
+                "a newest commit whose files are gone" if self.is_broken else "",
+                many(small, "small file") if small else "",
+                f"{many(files.worn, 'file')} with many deleted rows" if worn else "",
+                many(files.manifests, "manifest") if loose else "",
             ),
             Part.SNAPSHOTS: (
                 f"{many(self.expirable, 'snapshot')} that nothing needs"
-                if self.expirable >= SNAPSHOTS
+                if self.expirable >= SNAPSHOTS * times
                 else "",
             ),
         }
         return {part: ", ".join(filter(None, why)) for part, why in reasons.items() if any(why)}
+
+
+_known: LRUCache[tuple[str, int], Files] = LRUCache(4096)
+"""By table and snapshot: a look at an unchanged table reads its metadata file alone."""
+_lock = threading.Lock()
 
 
 def health(
@@ -72,37 +120,81 @@ def health(
     now: datetime,
     stamps: StampRule,
     consumed: Collection[int | None] = (),
+    partition_by: Sequence[str] | None = None,
 ) -> Health:
-    """The health of main. `now`: UTC; `stamps`, `consumed`: as of the table's maintenance."""
+    """The health of main. `now`: UTC; `stamps`, `consumed`, `partition_by`: as of the table's maintenance."""
     head = current_snapshot(table)
-    tasks = [] if head is None else list(table.scan().plan_files())
-    partitions = defaultdict[tuple[int, Any], list[int]](list)
-    worn, worn_bytes, deleted_rows = 0, 0, 0
-    for task in tasks:
-        file = task.file
-        deleted = sum(each.record_count for each in task.delete_files)
-        deleted_rows += deleted
-        is_worn = bool(file.record_count) and deleted >= WORN_SHARE * file.record_count
-        worn += is_worn
-        if file.file_size_in_bytes < FILE_SIZE * 3 // 4:
-            partitions[file.spec_id, file.partition].append(file.file_size_in_bytes)
-        elif is_worn:
-            worn_bytes += file.file_size_in_bytes
-    mergeable = [sizes for sizes in partitions.values() if len(sizes) >= SMALL_FILES]
     stamped = None if head is None else stamped_snapshot(table, stamps)
     ids = expirable(
         table, settings, now, stamped=None if stamped is None else stamped.snapshot_id, consumed=consumed
     )
+    changed = partition_by is not None and bool(partition_changes(table, partition_by))
+    is_broken = head is not None and not table.io.new_input(head.manifest_list).exists()
+    files = Files() if head is None or is_broken else _files(table, head)
     return Health(
-        files=len(tasks),
-        bytes=sum(task.file.file_size_in_bytes for task in tasks),
-        small=sum(map(len, partitions.values())),
-        mergeable=sum(map(len, mergeable)),
-        worn=worn,
-        rewritten_bytes=worn_bytes
-        + sum(sum(sizes) for sizes in partitions.values() if len(sizes) >= MIN_SMALL_FILES),
-        deleted_rows=deleted_rows,
-        manifests=0 if head is None else len(head.manifests(table.io)),
+        files,
         snapshots=len(table.metadata.snapshots),
         expirable=len(ids),
+        former_partitions=head is not None and (changed or (not is_broken and has_former_partitions(table))),
+        is_broken=is_broken,
     )
+
+
+def _files(table: Table, head: Snapshot) -> Files:
+    place = str(table.metadata.table_uuid), head.snapshot_id
+    with _lock:
+        known = _known.get(place)
+    if known is None:
+        known = _looked_at(table, head)
+        with _lock:
+            _known[place] = known
+    return known
+
+
+def _looked_at(table: Table, head: Snapshot) -> Files:
+    """The files of the head. Reads its manifests only if the summary shows that a rewrite may be worth it."""
+    manifests, totals = head.manifests(table.io), summary(head)
+    number, deleted = (int(totals.get(f"total-{name}", "0")) for name in ("data-files", "position-deletes"))
+    found = {"manifests": len(manifests), "manifest_bytes": sum(each.manifest_length for each in manifests)}
+    if number < SMALL_FILES and (not deleted or number < MIN_SMALL_FILES):
+        size = int(totals.get("total-files-size", "0"))
+        if not deleted or size < WORN_BYTES:
+            return Files(number, size, small=number, deleted_rows=deleted, rewritten_bytes=size, **found)
+    entries = [
+        (each.partition_spec_id, *one) for each in manifests for one in files_of_manifest(each, table.io)
+    ]
+    lost = Counter[str]()
+    for _, file, referenced in entries:
+        # A delete file of several data files counts for none, as in Iceberg's rewrite.
+        if file.content is DataFileContent.POSITION_DELETES and (path := referenced or _only_path(file)):
+            lost[path] += file.record_count
+    data = [(spec, file) for spec, file, _ in entries if file.content is DataFileContent.DATA]
+    partitions, worn = defaultdict[tuple[int, Any], list[int]](list), []
+    taken = 0
+    for spec, file in data:
+        is_worn = bool(file.record_count) and lost[file.file_path] >= WORN_SHARE * file.record_count
+        if is_worn:
+            worn.append(file.file_size_in_bytes)
+        if file.file_size_in_bytes < FILE_SIZE * 3 // 4:
+            partitions[spec, file.partition].append(file.file_size_in_bytes)
+        elif is_worn:
+            taken += file.file_size_in_bytes
+    mergeable = [sizes for sizes in partitions.values() if len(sizes) >= MIN_SMALL_FILES]
+    return Files(
+        number=len(data),
+        bytes=sum(file.file_size_in_bytes for _, file in data),
+        small=sum(map(len, partitions.values())),
+        crowded=max(map(len, partitions.values()), default=0),
+        mergeable=sum(map(len, mergeable)),
+        worn=len(worn),
+        worn_bytes=sum(worn),
+        rewritten_bytes=taken + sum(map(sum, mergeable)),
+        deleted_rows=deleted,
+        **found,
+    )
+
+
+def _only_path(file: Any) -> str | None:
+    """The one data file that a file of position deletes is of; None if there are several."""
+    lower, upper = ((bounds or {}).get(_PATH) for bounds in (file.lower_bounds, file.upper_bounds))
+    return lower.decode() if lower is not None and lower == upper else None

@@ -172,6 +172,8 @@ class TableMaintenance:
             "partial-progress.max-commits": str(_parts(table)),
             "target-file-size-bytes": str(FILE_SIZE),
             "min-input-files": str(MIN_SMALL_FILES),
+            # A large file costs no reader anything: it is rewritten for its deleted rows alone.
+            "max-file-size-bytes": str(1 << 40),
             "delete-ratio-threshold": str(WORN_SHARE),
             # For format v2 only: a file of v3 has one deletion vector.
             "delete-file-threshold": str(MIN_SMALL_FILES),

@@ -1,10 +1,11 @@
 """Maintenance by itself in Dagster: a sensor that looks at the tables' metadata, and the job that it starts.
 
 Here: when a run is requested, and what a run reports. Not here: which tables are due (`rounds/due_maintenance.py`).
-Tables that a continuous run keeps current are its own affair, because it also keeps their branches.
 """
 
+import math
 import time
+from random import shuffle
 
 import dagster as dg
 
@@ -42,7 +43,10 @@ def maintenance_job(lake: Lake) -> dg.JobDefinition:
         began = time.monotonic()
         failed: list[str] = []
         with Heartbeat(context.instance, context.run_id):
-            for table in due_upkeep(lake, _of_continuous_runs(context.instance, lake)):
+            due = due_upkeep(lake, shared=_of_continuous_runs(context.instance, lake))
+            # In no order: else small tables that are soon due again could keep a large one from its turn.
+            shuffle(due)
+            for table in due:
                 if time.monotonic() - began > RUN_SECONDS:
                     break
                 context.log.info("%s: %s", table.table, table.reason)
@@ -76,10 +80,10 @@ def maintenance_sensor(lake: Lake, job: dg.JobDefinition) -> dg.SensorDefinition
         refuse_equal_keys(context, lake.config)
         if runs := unfinished_runs(context.instance, job.name):
             return dg.SkipReason(f"run {min(runs)[:8]} is under way")
-        wait = starts_retry_wait(context.instance, job.name)
+        wait = starts_retry_wait(context.instance, job.name, young=math.inf)
         if wait > 0:
-            return dg.SkipReason(f"the last run failed at once; the next one is requested in {wait:.0f} s")
-        due = due_upkeep(lake, _of_continuous_runs(context.instance, lake))
+            return dg.SkipReason(f"the last run failed; the next one is requested in {wait:.0f} s")
+        due = due_upkeep(lake, shared=_of_continuous_runs(context.instance, lake))
         number = len(due) + len(due_ops(lake.runtime))
         if not number:
             return dg.SkipReason("no table is due")
@@ -101,7 +105,7 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         "files_before": done.files_before,
         "files_rewritten": done.files_rewritten,
         "files_after": done.files_after,
-        "deleted_rows_before": table.health.deleted_rows,
+        "deleted_rows_before": table.health.files.deleted_rows,
         "snapshots_before": done.snapshots_before,
         "snapshots_after": done.snapshots_after,
         "maintenance_seconds": done.seconds,
@@ -114,7 +118,7 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
 
 
 def _of_continuous_runs(instance: dg.DagsterInstance, lake: Lake) -> set[str]:
-    """The tables that continuous runs maintain."""
+    """The tables that living continuous runs maintain, too."""
     alive = {source for source in lake.config.sources if alive_runs(instance, lake.runtime, [source])}
     targets = {target.identifier for target in lake.targets if target.source in alive}
     return targets | {mart.identifier for mart in lake.marts if any(keeps_up(mart, s) for s in alive)}

@@ -63,10 +63,10 @@ def runs_retry_wait(
     return seconds_left([ended for _, ended in failed], time.time() if now is None else now)
 
 
-def starts_retry_wait(instance: dg.DagsterInstance, job: str) -> float:
-    """Seconds until a continuous job may be started again; 0 unless its last runs failed within YOUNG_SECONDS."""
+def starts_retry_wait(instance: dg.DagsterInstance, job: str, young: float = YOUNG_SECONDS) -> float:
+    """Seconds until a job may be started again; 0 unless its last runs failed within `young` seconds."""
     failed = takewhile(
-        lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,
+        lambda failure: failure[1] - (failure[0].start_time or failure[1]) < young,
         _failures(instance, RunsFilter(job_name=job)),
     )
     return seconds_left([ended for _, ended in failed], time.time())

@@ -81,7 +81,7 @@ def other_folders(target: Target, position: Position, change: FolderChange | Non
             f"no longer joins them to {target.table}: it had {before}, and now has {now}.",
             f"Put it back, or run `lake-assets rebuild {target.argument}` to compute the table again without "
             "these rows.",
-        ).mended_by(Remedy.REBUILD)
+        )
     if change.lacking:
         return TableStopped(
             target.table,

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.config import REDACTED, Mask
-from lake_assets.errors import Remedy, TableStopped
+from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
@@ -53,7 +53,7 @@ def other_masks(target: Target, position: Position, contracts: Contracts) -> Tab
         f"{target.identifier}: {'; '.join(found)}.",
         f"Run `lake-assets rebuild {target.argument}` to compute the table again with the masks of lake.yaml, or set "
         "them back.",
-    ).mended_by(Remedy.REBUILD)
+    )
 
 
 def lost_masks(target: Target, position: Position) -> TableStopped | None:

@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError, Remedy
+from lake_assets.iceberg.metadata_files import SOURCE_TABLE
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.silver.table.log_mark import LogMark
@@ -148,8 +149,10 @@ def read_position(table: Table | None) -> Position:
     rows = live_rows(summary(current))
     if rows:
         name = ".".join(table.name())
-        raise PositionLost(
+        lost = PositionLost(
             f"{name} has {many(rows, 'row')}, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write "
             f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
-        ).mended_by(Remedy.REBUILD)
+        )
+        # Without the property, the rows are somebody else's.
+        raise lost.mended_by(Remedy.REBUILD) if SOURCE_TABLE in table.properties else lost
     return Position(snapshot_id=current.snapshot_id, pause=pause_of(table))

@@ -28,12 +28,15 @@ def refuse_other_shape(target: Target, table: Table | None) -> None:
     """Raises TableStopped when the table was created with another mode than the target's."""
     if table is None or not has_other_shape(target, table):
         return
-    raise TableStopped(
+    stopped = TableStopped(
         target.table,
         f"{target.identifier} was made with mode: {_shape(target, table)}, and lake.yaml says {target.mode}.",
         f"Run `lake-assets rebuild {target.argument}` to have it built in the new mode from its files, or set the mode "
         "back.",
-    ).mended_by(Remedy.REBUILD)
+    )
+    # Of other modes, rows of the past may be in no file any more; a change log cannot change its mode.
+    is_safe = _shape(target, table) in (Mode.CURRENT, Mode.FULL_ROW) and target.mode is not Mode.CHANGE_LOG
+    raise stopped.mended_by(Remedy.REBUILD) if is_safe else stopped
 
 
 def has_other_shape(target: Target, table: Table) -> bool:

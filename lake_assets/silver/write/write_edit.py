@@ -85,7 +85,7 @@ def begin(context: BatchContext, current: Attempt, edit: Edit) -> Begun:
         return _rewrite(context, current, removed, edit.added.frame)
     with ThreadPoolExecutor(1, thread_name_prefix="images") as thread:
         # Spark deletes while this process writes many rows to files for it.
-        new, added = None, edit.added
+        added = edit.added
         new = thread.submit(lambda: added.frame)
         deletes = _may_have_some(context, edit, removed) and _delete_keys(context, current, removed)
         rows = new.result()

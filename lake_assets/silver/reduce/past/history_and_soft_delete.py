@@ -91,9 +91,9 @@ def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
-    matches = context.target.key_matches("k", "t")
+    matches, figures = context.target.key_matches("k", "t"), versions.counted()
     removed = Matching(few, matches, _concerned(context, since))
-    return Edit(removed, Rows(rows), keys, followed, rows=None, counted=versions.counted)
+    return Edit(removed, Rows(rows), keys, followed, rows=figures.rows, counted=lambda: figures)
 
 
 def loaded_versions(reader: BatchReader, reading: Reading) -> Edit:
