@@ -84,13 +84,8 @@ def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> N
     assert items.bench.summary()["total-position-deletes"] == "0"
 
 
-@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
-def test_one_task_writes_few_rows_of_few_changes(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
-) -> None:
-    """It may read the changes while it writes."""
-    items = SmallTable(tmp_path, **sections)
-    items.load(1, 2)
+def noted_writers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each write, whether one task was asked for."""
     asked: list[bool] = []
     writer = Attempt.writer
 
@@ -99,6 +94,27 @@ def test_one_task_writes_few_rows_of_few_changes(
         return writer(*given, one_task=one_task)
 
     monkeypatch.setattr(Attempt, "writer", noting)
+    return asked
+
+
+def test_one_task_writes_few_versions(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, asked = SmallTable(tmp_path, ITEMS | {"mode": "history"}), noted_writers(monkeypatch)
+    items.load(1, 2)
+    changes = [items.clock.change("U", items.row(number, "new")) for number in (1, 2)]
+    items.bench.put(cdc_file(NAME, items.clock.now, changes))
+    (batch,) = items.bench.apply()["items"]
+    assert (batch.rows_written, asked.pop()) == (4, True), "the former versions end, and new ones begin"
+
+
+@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
+def test_one_task_writes_few_rows_of_few_changes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
+) -> None:
+    """It may read the changes while it writes."""
+    items, asked = SmallTable(tmp_path, **sections), noted_writers(monkeypatch)
+    items.load(1, 2)
     items.apply(("U", 1), ("U", 2))
     assert asked.pop() is True
     monkeypatch.setattr(final_commit, "SMALL_ROWS", 3)
