@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,6 +18,10 @@ from lake_assets.commands.doctor import examinations
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.lake import open_lake
+from lake_assets.orchestration.instance import dagster_instance
+from lake_assets.orchestration.runs import in_flight
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.silver.table.pause import pause
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, write_items
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, sequence, write_file
@@ -48,7 +53,7 @@ def faults(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[
     capsys.readouterr()
     code = call(folder, "doctor", "--json")
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    assert list(dict.fromkeys(one["what"] for one in found)) == [*EXAMINED, "maintenance"]
+    assert list(dict.fromkeys(one["what"] for one in found)) == [*EXAMINED, "maintenance", "runs"]
     wrong = {one["what"]: (one["said"], one["remedy"]) for one in found if one["remedy"] is not None}
     assert code == bool(wrong)
     return wrong
@@ -137,3 +142,20 @@ def test_a_catalog_that_does_not_answer(
     assert "connection refused" in found["catalog"][0]
     assert "disk" not in found
     assert "Spark" not in found
+
+
+def test_a_run_whose_process_is_gone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    @dg.job
+    def work() -> None: ...
+
+    tags = own_tag(load_lake(folder / "lake.yaml")) | {HEARTBEAT: "1.0"}
+    with dagster_instance(folder) as instance:
+        run = instance.create_run_for_job(work, status=dg.DagsterRunStatus.STARTED, tags=tags)
+        assert faults(folder, capsys) == {}, "its state has just changed"
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(in_flight, "SILENT_SECONDS", -1.0)
+            said, remedy = faults(folder, capsys)["runs"]
+        assert said.startswith(f"run {run.run_id[:8]}: No heartbeat for ")
+        assert "daemon" in remedy
+        assert (found := instance.get_run_by_id(run.run_id)) is not None
+        assert found.status is dg.DagsterRunStatus.STARTED, "it declares nothing"

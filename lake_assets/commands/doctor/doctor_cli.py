@@ -14,7 +14,7 @@ from lake_assets.words import many, printable
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """Examine the lake and this machine: settings, Spark, catalog, sources, clock, disk, tables, quarantine, branches,
-    maintenance. Print what is wrong with its remedy; exit with 1 if anything is. Changes nothing."""
+    maintenance, runs. Print what is wrong with its remedy; exit with 1 if anything is. Changes nothing."""
     from lake_assets.commands.doctor.examinations import examined
     from lake_assets.config.config_file import load_lake
     from lake_assets.lake import open_without_broken_marts

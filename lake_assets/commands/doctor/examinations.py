@@ -67,6 +67,7 @@ def examined(lake: Lake, path: Path) -> Iterator[Examined]:
         ("quarantine", _quarantine),
         ("branches", _branches),
         ("maintenance", _maintenance),
+        ("runs", lambda lake: _runs(lake, path)),
     ):
         try:
             yield from (Examined(what, *found) for found in look(lake))
@@ -207,3 +208,22 @@ def _maintenance(lake: Lake) -> Found:
         yield f"{each.table} has {each.reason}, which the sensor tables_stay_small or `sync` takes up", None
     if not due:
         yield "no table is due", None
+
+
+def _runs(lake: Lake, path: Path) -> Found:
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.runs.in_flight import silent_runs
+    from lake_assets.orchestration.shared.run_tags import own_tag
+
+    with dagster_instance(path.absolute().parent) as instance:
+        if instance.is_ephemeral:
+            yield "no Dagster instance is beside lake.yaml, nor named by DAGSTER_HOME", None
+            return
+        found = silent_runs(instance, own_tag(lake.config))
+    for run, reason in found.items():
+        yield (
+            f"run {run[:8]}: {reason}.",
+            "The sensors declare it failed, and request its tables again: see that Dagster's daemon runs.",
+        )
+    if not found:
+        yield "none is stuck", None

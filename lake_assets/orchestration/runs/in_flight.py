@@ -72,6 +72,13 @@ def unfinished_runs(instance: dg.DagsterInstance, job_name: str, now: float | No
     return found
 
 
+def silent_runs(instance: dg.DagsterInstance, tags: dict[str, str]) -> dict[str, str]:
+    """By unfinished run with these tags that is considered dead, the reason. Declares nothing."""
+    wanted = RunsFilter(tags=tags, statuses=[*LAUNCHING, *RUNNING])
+    found = ((record, _reason_dead(record, time.time())) for record in instance.get_run_records(wanted))
+    return {record.dagster_run.run_id: reason for record, reason in found if reason is not None}
+
+
 def _computed(instance: dg.DagsterInstance, run: DagsterRun) -> set[dg.AssetKey]:
     """The assets that the run computes. A job that was launched whole has no asset selection, whether it computes all
     assets or none."""
