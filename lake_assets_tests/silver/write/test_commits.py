@@ -126,6 +126,9 @@ def test_fifteen_batches(bench: Bench) -> None:
 
 
 def test_metadata_stays_small(bench: Bench) -> None:
+    runtime = bench.lake.runtime
+    assert runtime.branches is not None
+    runtime.branches.drop(runtime.sessions.root(), bench.lake.config.catalog.name)
     table = bench.table("trips")
     folder = Path(unquote(urlparse(table.metadata_location).path)).parent
     assert len(list(folder.glob("*.metadata.json"))) <= 11, "previous-versions-max, and the current one"
