@@ -220,7 +220,8 @@ class Attempt:
 
     def _race(self, statement: Sql) -> DataFrame:
         """Runs a statement. Raises ApplyConflict when another process has made it impossible."""
-        with lost_races(self._identifier, "ancestor"):
+        # The second: somebody has dropped the branch.
+        with lost_races(self._identifier, "ancestor", "Ref does not exist"):
             return self._spark.sql(statement)
 
 
