@@ -23,7 +23,7 @@ class LakeError(Exception):
     remedy: Remedy | None = None
     """What `lake-assets repair` does about it; None if the user has to decide or to do something first."""
 
-    def mended_by(self, remedy: Remedy) -> Self:
+    def mended_by(self, remedy: Remedy | None) -> Self:
         """The same error, with its remedy."""
         self.remedy = remedy
         return self

@@ -47,6 +47,13 @@ def open_catalog(config: CatalogConfig, secrets: Secrets | None = None) -> Catal
         raise explained(config, error) from error
 
 
+def loading_threads(config: CatalogConfig) -> int:
+    """How many tables to load at once. A remote catalog answers in tens of milliseconds, and a sensor's tick has 60 s
+    for a thousand tables. A file on this machine answers in one millisecond, and threads would only contend for it (200
+    tables: 0.28 s, with threads 0.48 s)."""
+    return 1 if config.type == "sqlite" else 8
+
+
 def is_there(config: CatalogConfig) -> bool:
     """Whether the catalog exists. False for a SQLite catalog without its file, which opening would create."""
     return config.type != "sqlite" or Path(uri(config)).exists()

@@ -105,6 +105,13 @@ def table_at(catalog: str, identifier: str, snapshot_id: int) -> Sql:
     return sql("SELECT * FROM {table} VERSION AS OF {snapshot}", table=address, snapshot=snapshot_id)
 
 
+def rollback(catalog: str, identifier: str, snapshot_id: int) -> Sql:
+    """The statement that makes an earlier snapshot of main its newest one. As SQL, because PyIceberg does not write
+    metadata of format version 3."""
+    call = "CALL {catalog}.system.rollback_to_snapshot({table}, {snapshot})"
+    return sql(call, catalog=catalog, table=literal(identifier), snapshot=snapshot_id)
+
+
 def set_property(name: str, value: str) -> Sql:
     """The clause of ALTER TABLE that sets a property."""
     return sql("SET TBLPROPERTIES ({property})", property=_property(name, value))

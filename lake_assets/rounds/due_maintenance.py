@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from lake_assets.gold.mart import Mart
+from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.upkeep.table_health import Health, health
-from lake_assets.iceberg.upkeep.table_maintenance import Maintained, Part
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import MART, consumed_snapshots, maintain_mart, maintain_silver
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
 
-LOADING_THREADS = 8
 SHARED = 2
 """How many times the limits a table has to reach that a continuous run maintains, too."""
 
@@ -36,7 +36,8 @@ class TableUpkeep:
     table: str
     asset_key: tuple[str, ...]
     health: Health
-    maintain: Callable[[Collection[Part]], Maintained]
+    maintain: Callable[..., Maintained]
+    """Takes the `parts` to run."""
     times: int = 1
     """See `Health.due`."""
 
@@ -47,7 +48,7 @@ class TableUpkeep:
 
     def run(self) -> Maintained:
         """Runs the parts that are due."""
-        return self.maintain(tuple(self.health.due(self.times)))
+        return self.maintain(parts=tuple(self.health.due(self.times)))
 
 
 def due_upkeep(
@@ -74,29 +75,22 @@ def upkeep(
             logger.warning("%s is left out of maintenance: %s", one.identifier, error)
             return None
 
-    # As for the states of tables: a file on this machine answers faster than threads are switched.
-    threads = 1 if lake.config.catalog.type == "sqlite" else LOADING_THREADS
-    with ThreadPoolExecutor(threads, thread_name_prefix="health") as pool:
+    with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="health") as pool:
         yield from filter(None, pool.map(looked_at, chosen))
 
 
 def _looked_at(lake: Lake, one: Target | Mart, times: int) -> TableUpkeep | None:
-    table = load_table(lake.runtime.catalog, one.identifier)
+    runtime, table = lake.runtime, load_table(lake.runtime.catalog, one.identifier)
     if table is None:
         return None
     settings, now = lake.config.maintenance, datetime.now(UTC)
     if isinstance(one, Mart):
         of_mart = health(table, settings, now, MART)
-        return TableUpkeep(one.identifier, tuple(one.asset_key), of_mart, partial(_mart, lake, one), times)
+        return TableUpkeep(
+            one.identifier, tuple(one.asset_key), of_mart, partial(maintain_mart, runtime, one), times
+        )
     refuse_unfit(one, table)
-    consumed = consumed_snapshots(lake.runtime, lake.marts, one.identifier)
+    consumed = consumed_snapshots(runtime, lake.marts, one.identifier)
     of_silver = health(table, settings, now, SILVER, consumed, one.partition_by)
-    return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, partial(_silver, lake, one), times)
-
-
-def _silver(lake: Lake, target: Target, parts: Collection[Part]) -> Maintained:
-    return maintain_silver(lake.runtime, lake.marts, target, parts=parts)
-
-
-def _mart(lake: Lake, mart: Mart, parts: Collection[Part]) -> Maintained:
-    return maintain_mart(lake.runtime, mart, parts=parts)
+    maintain = partial(maintain_silver, runtime, lake.marts, one)
+    return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, maintain, times)

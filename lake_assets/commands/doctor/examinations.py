@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from lake_assets.bronze.log.file_log import TABLE as LOG
-from lake_assets.commands.mend.repair_plan import repair_plan
+from lake_assets.commands.mend.repair_plan import RepairPlan, repair_plan
 from lake_assets.commands.setup.folder import local_folder
 from lake_assets.commands.setup.validate import check
-from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.config.secrets import hidden_in
-from lake_assets.iceberg.publish import begun_at
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.upkeep.table_maintenance import abandoned_branches
 from lake_assets.lake import Lake
 from lake_assets.rounds.due_maintenance import due_upkeep
 from lake_assets.silver.apply.failures import failure_of, failures
@@ -56,19 +56,25 @@ class Examined:
 
 def examined(lake: Lake, path: Path) -> Iterator[Examined]:
     """All examinations of the lake of a lake.yaml, in order; an error of one is its outcome."""
-    for what, look in (
-        ("lake.yaml", _settings),
+
+    @cache
+    def plan() -> RepairPlan:
+        return repair_plan(lake)
+
+    looks: tuple[tuple[str, Callable[[Lake], Found]], ...] = (
+        ("lake.yaml", lambda lake: _settings(lake, plan)),
         ("Spark", _spark),
         ("catalog", _catalog),
         *((f"source {name}", _source_of(name)) for name in lake.config.sources),
         ("disk", lambda lake: _disk(lake, path)),
-        ("tables", _tables),
+        ("tables", lambda lake: _tables(lake, plan)),
         ("paused", _paused),
         ("quarantine", _quarantine),
         ("branches", _branches),
         ("maintenance", _maintenance),
         ("runs", lambda lake: _runs(lake, path)),
-    ):
+    )
+    for what, look in looks:
         try:
             yield from (Examined(what, *found) for found in look(lake))
         except Exception as error:  # noqa: BLE001  (whatever is wrong is what the user wants to know)
@@ -80,11 +86,10 @@ Found = Iterator[tuple[str, str | None]]
 """What was found, and the remedy."""
 
 
-def _settings(lake: Lake) -> Found:
+def _settings(lake: Lake, plan: Callable[[], RepairPlan]) -> Found:
     checked, stops = check(lake), set[str]()
     with suppress(Exception):  # "tables" says why they cannot be known
-        plan = repair_plan(lake)
-        stops = {*(step.reason for step in plan.steps), *plan.left}
+        stops = {*(step.reason for step in plan().steps), *plan().left}
     mistakes = [text for _, text in checked.mistakes if text not in stops]
     for mistake in mistakes:
         yield mistake, "Correct lake.yaml; `lake-assets validate` names the line."
@@ -152,11 +157,11 @@ def _disk(lake: Lake, path: Path) -> Found:
     yield free, None
 
 
-def _tables(lake: Lake) -> Found:
-    plan = repair_plan(lake)
-    for step in plan.steps:
+def _tables(lake: Lake, plan: Callable[[], RepairPlan]) -> Found:
+    stops = plan()
+    for step in stops.steps:
         yield step.reason, f"`lake-assets repair` does that: {step.name}."
-    for sentence in plan.left:
+    for sentence in stops.left:
         yield sentence, "As the sentence says."
     failed = failures(lake.runtime)
     states = table_states(lake.runtime, lake.targets, datetime.now(UTC)) if failed else []
@@ -166,7 +171,7 @@ def _tables(lake: Lake) -> Found:
             failure.reason,
             "The next turn tries again; the sentence says what would end it.",
         )
-    if not plan.steps and not plan.left and not known:
+    if not stops.steps and not stops.left and not known:
         yield "no silver table is stopped or failing", None
 
 
@@ -191,12 +196,8 @@ def _quarantine(lake: Lake) -> Found:
 
 
 def _branches(lake: Lake) -> Found:
-    oldest, left = datetime.now(UTC) - ABANDONED_AFTER, 0
-    for identifier in lake.tables:
-        table = load_table(lake.runtime.catalog, identifier)
-        refs = table.metadata.refs if table is not None else {}
-        left += sum((begun := begun_at(name)) is not None and begun < oldest for name in refs)
-    if left:
+    tables = (load_table(lake.runtime.catalog, identifier) for identifier in lake.tables)
+    if left := sum(len(abandoned_branches(table)) for table in tables if table is not None):
         yield f"{many(left, 'branch', 'are')} left by killed processes.", "`lake-assets maintain` drops them."
         return
     yield "none is left over", None

@@ -7,6 +7,7 @@ and output (`time_cli.py`), undoing the commits of other writers (`restore.py`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -15,16 +16,24 @@ from pyspark.sql import functions as F
 
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.table_io import committed_at, live_rows, load_table, summary, table_at
+from lake_assets.iceberg.table_io import committed_at, live_rows, load_table, rollback, summary, table_at
 from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.reconcile.differences import CELLS, MISSING, UNKNOWN, differing_rows
+from lake_assets.silver.reconcile.differences import (
+    CELLS,
+    MISSING,
+    UNKNOWN,
+    differing_rows,
+    key_text,
+    own_key,
+)
 from lake_assets.silver.reconcile.shown_values import shown_value
+from lake_assets.silver.reduce.key_states import table_image
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.pause import pause
 from lake_assets.silver.table.position import BATCH, LOG_OFFSET
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.sql import literal, quoted, sql
+from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
 MOST_SHOWN = 20
@@ -128,14 +137,7 @@ def go_back(runtime: LakeRuntime, target: Target, commit: Commit) -> int:
     # First, so that no batch comes between the two.
     pause(runtime, target, f"restored to {commit.snapshot}")
     with runtime.sessions.isolated() as spark:
-        spark.sql(
-            sql(
-                "CALL {catalog}.system.rollback_to_snapshot({table}, {snapshot})",
-                catalog=runtime.lake.catalog.name,
-                table=literal(target.identifier),
-                snapshot=commit.snapshot,
-            )
-        )
+        spark.sql(rollback(runtime.lake.catalog.name, target.identifier, commit.snapshot))
     return behind
 
 
@@ -163,29 +165,23 @@ def _commit(snapshot: Snapshot, tags: Sequence[str]) -> Commit:
 
 def _states(target: Target, rows: DataFrame) -> DataFrame:
     """The rows as states of their keys."""
-    keys = (
-        F.col(quoted(name)).alias(held)
-        for name, held in zip(target.key, key_columns(target.key), strict=True)
-    )
-    image = F.struct(*(F.col(quoted(column.name)).alias(column.name) for column in target.image_columns))
-    return rows.select(*keys, F.lit(False).alias("_tombstone"), image.alias("_image"))
+    keys = (key.alias(name) for key, name in zip(own_key(target), key_columns(target.key), strict=True))
+    return rows.select(*keys, F.lit(False).alias("_tombstone"), table_image(target).alias("_image"))
 
 
 def _everywhere(keys: Sequence[Column]) -> Column:
     return F.lit(True)
 
 
-def _shown(target: Target, row: object) -> str:
-    values = row.asDict(recursive=True)  # type: ignore[attr-defined]
-    pairs = zip(target.key, key_columns(target.key), strict=True)
-    key = ", ".join(f"{name}={shown_value(target, name, values[held])}" for name, held in pairs)
-    if values["_kind"] == MISSING:
+def _shown(target: Target, row: Any) -> str:
+    key = key_text(target, row)
+    if row["_kind"] == MISSING:
         return f"{key}: new"
-    if values["_kind"] == UNKNOWN:
+    if row["_kind"] == UNKNOWN:
         return f"{key}: gone"
     cells = [
         f"{cell['name']} {shown_value(target, cell['name'], cell['held'])} → "
         f"{shown_value(target, cell['name'], cell['given'])}"
-        for cell in values["_cells"] or ()
+        for cell in row["_cells"]
     ]
     return f"{key}: {', '.join(cells)}" if cells else f"{key}: {many(2, 'row')} with this key"

@@ -89,11 +89,11 @@ def _rows_of_others(lake: Lake, state: TableState) -> str:
 
 
 def _step(remedy: Remedy, reason: str, state: TableState) -> Repair:
-    files = members_of(state) if remedy is Remedy.REBUILD else []
+    files = _members_of(state) if remedy is Remedy.REBUILD else []
     return Repair(remedy, reason, state.target, len(files), sum(file.size for file in files))
 
 
-def members_of(state: TableState) -> list[LoggedFile]:
+def _members_of(state: TableState) -> list[LoggedFile]:
     """The files that a rebuild of the table reads: those of its position, or all if that is lost."""
     upto = state.position.log_offset or max((file.offset for file in state.logged), default=0)
     return list(made_of([f for f in state.logged if f.offset <= upto], state.target.mode, upto))

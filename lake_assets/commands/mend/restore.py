@@ -5,13 +5,12 @@ Here: finding that commit and moving main to it. Not here: recomputing a table f
 """
 
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.table_io import load_table, rollback
 from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import foreign_commits
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.sql import literal, sql
 
 
 def restore(runtime: LakeRuntime, target: Target) -> int:
@@ -27,14 +26,6 @@ def restore(runtime: LakeRuntime, target: Target) -> int:
             f"{target.identifier}: the last commit of lake_assets has expired. Run `lake-assets rebuild "
             f"{target.identifier}`."
         )
-    # PyIceberg does not write metadata of format version 3.
     with runtime.sessions.isolated() as spark:
-        spark.sql(
-            sql(
-                "CALL {catalog}.system.rollback_to_snapshot({table}, {snapshot})",
-                catalog=runtime.lake.catalog.name,
-                table=literal(target.identifier),
-                snapshot=last.snapshot_id,
-            )
-        )
+        spark.sql(rollback(runtime.lake.catalog.name, target.identifier, last.snapshot_id))
     return len(foreign)

@@ -15,6 +15,7 @@ from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import files_of, maintain_mart, maintain_silver
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.rounds.ops_upkeep import OPS, maintain_ops
+from lake_assets.silver.table.targets import Target
 
 
 def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Maintained]:
@@ -24,12 +25,7 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts
     and `lake_ops`, and the files of streams: small ones are merged, and those that killed readers left are removed.
     """
-    chosen = [
-        target
-        for target in lake.targets
-        if source in (None, target.source) and (table is None or target.is_called(table))
-    ]
-    for target in chosen:
+    for target in chosen_targets(lake, source, table):
         yield maintain_silver(lake.runtime, lake.marts, target)
     if source is None and table is None:
         for mart in lake.marts:
@@ -40,6 +36,15 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
         for name, config in lake.config.sources.items():
             if config.stream is not None:
                 yield timed(files_of(name), partial(_maintain_files, lake, name))
+
+
+def chosen_targets(lake: Lake, source: str | None, table: str | None) -> list[Target]:
+    """The silver tables of a source and of a name that `Target.is_called` accepts; None for any."""
+    return [
+        target
+        for target in lake.targets
+        if source in (None, target.source) and (table is None or target.is_called(table))
+    ]
 
 
 def _maintain_files(lake: Lake, source: str, done: Maintained) -> None:

@@ -57,15 +57,12 @@ def maintain(
 
 def _show(context: typer.Context, source: str | None, table: str | None) -> None:
     """`maintain --dry-run`."""
+    from lake_assets.commands.run.maintain import chosen_targets
     from lake_assets.commands.run.opening import opened
     from lake_assets.rounds.due_maintenance import upkeep
 
     lake = opened(context.obj, source, table, spark=False, needs_marts=True)
-    chosen = {
-        target.identifier
-        for target in lake.targets
-        if source in (None, target.source) and (table is None or target.is_called(table))
-    }
+    chosen = {target.identifier for target in chosen_targets(lake, source, table)}
     found = list(upkeep(lake, None if source is None and table is None else chosen))
     results(160).print(table_of(found, _HEALTH))
     due = sum(bool(each.reason) for each in found)

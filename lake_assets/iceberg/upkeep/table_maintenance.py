@@ -144,8 +144,7 @@ class TableMaintenance:
 
     def drop_abandoned(self, table: Table) -> int:
         """Drops the branches of attempts that began longer ago than ABANDONED_AFTER; returns how many."""
-        oldest = datetime.now(UTC) - ABANDONED_AFTER
-        found = [name for name in table.metadata.refs if (begun := begun_at(name)) and begun < oldest]
+        found = abandoned_branches(table)
         for name in found:
             drop_branch(self.spark, self._address, name)
         return len(found)
@@ -297,6 +296,12 @@ class TableMaintenance:
     @property
     def _address(self) -> Sql:
         return table_address(self.catalog.name, self.identifier)
+
+
+def abandoned_branches(table: Table) -> list[str]:
+    """The branches of attempts that began longer ago than ABANDONED_AFTER."""
+    oldest = datetime.now(UTC) - ABANDONED_AFTER
+    return [name for name in table.metadata.refs if (begun := begun_at(name)) and begun < oldest]
 
 
 def _is_conflict(error: BaseException) -> bool:

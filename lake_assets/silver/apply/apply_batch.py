@@ -162,7 +162,7 @@ def _landed(context: BatchContext, files: Sequence[LoggedFile]) -> list[datetime
 def _result(reader: BatchReader, edit: Edit, begun: Begun) -> BatchResult:
     """The figures of a batch before its rows are counted."""
     context, batch, seen, held = reader.context, reader.context.batch, reader.seen, reader.quarantine.held
-    files = [file for file in batch.files if file.offset not in batch.reopened]
+    files = batch.own_files
     landed = _landed(context, files)
     return BatchResult(
         kind=batch.kind,

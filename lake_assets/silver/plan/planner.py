@@ -66,8 +66,7 @@ class Stop:
 
     def error(self, table: str) -> TableStopped:
         """The error of the turn; `table` is `schema.table`."""
-        error = TableStopped(table, self.reason, self.next_step)
-        return error if self.remedy is None else error.mended_by(self.remedy)
+        return TableStopped(table, self.reason, self.next_step).mended_by(self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +89,11 @@ class Batch:
     """Offsets of those of `files` that an earlier batch has read, and that have waiting rows."""
     again: bool = False
     """Whether the files were applied before, and their keys are recomputed from all files."""
+
+    @property
+    def own_files(self) -> list[LoggedFile]:
+        """The files without those that an earlier batch has read."""
+        return [file for file in self.files if file.offset not in self.reopened]
 
     @property
     def rows(self) -> int | None:

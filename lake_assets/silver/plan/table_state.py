@@ -16,6 +16,7 @@ from lake_assets.bronze.log.created_tables import are_announced
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig, TableName
 from lake_assets.errors import Remedy
+from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
@@ -38,8 +39,6 @@ from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.silver.table.pause import waiting_sentence
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
-
-LOADING_THREADS = 8
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +117,7 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
         contracts = recorded.get(target.identifier, Contracts())
         return _state(runtime, target, files, contracts, now, cuts[target.source])
 
-    # A remote catalog answers in tens of milliseconds, and a sensor's tick has 60 s for a thousand tables. A file on
-    # this machine answers in one millisecond, and threads would only contend for it (200 tables: 0.28 s, with threads
-    # 0.48 s).
-    threads = 1 if runtime.lake.catalog.type == "sqlite" else LOADING_THREADS
-    with ThreadPoolExecutor(threads, thread_name_prefix="states") as pool:
+    with ThreadPoolExecutor(loading_threads(runtime.lake.catalog), thread_name_prefix="states") as pool:
         return list(pool.map(state, targets))
 
 

@@ -117,10 +117,15 @@ def _text(type_name: str, value: Column) -> Column:
     return F.base64(value) if type_name.startswith(("binary", "fixed")) else value.cast("string")
 
 
+def key_text(target: Target, row: Any) -> str:
+    """The key of one of the differing rows for users; its key columns are texts."""
+    keys = zip(target.key, key_columns(target.key), strict=True)
+    return ", ".join(f"{name}={shown_value(target, name, row[held])}" for name, held in keys)
+
+
 def example(target: Target, row: Any) -> str:
     """A line for users about one of the differing rows, whose key columns are texts."""
-    keys = zip(target.key, key_columns(target.key), strict=True)
-    key = ", ".join(f"{name}={shown_value(target, name, row[held])}" for name, held in keys)
+    key = key_text(target, row)
     if row["_kind"] == MISSING:
         return f"{key}: the table lacks the row"
     if row["_kind"] == UNKNOWN:

@@ -35,6 +35,8 @@ def waiting_sentence(target: Target, pause: str) -> str:
 
 def pause(runtime: LakeRuntime, target: Target, reason: str) -> None:
     """Pauses the table; a batch under way is still published. Raises LakeError if there is no table yet."""
+    if load_table(runtime.catalog, target.identifier) is None:
+        raise LakeError(f"{target.identifier} does not exist yet: there is nothing to pause.")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     _alter(runtime, target, set_property(PAUSED, f"{now} {reason}".rstrip()))
 
@@ -48,8 +50,6 @@ def resume(runtime: LakeRuntime, target: Target) -> bool:
 
 
 def _alter(runtime: LakeRuntime, target: Target, change: Sql) -> None:
-    if load_table(runtime.catalog, target.identifier) is None:
-        raise LakeError(f"{target.identifier} does not exist yet: there is nothing to pause.")
     address = table_address(runtime.lake.catalog.name, target.identifier)
     with runtime.sessions.isolated() as spark:
         # PyIceberg does not write metadata of format version 3.

@@ -154,5 +154,5 @@ def read_position(table: Table | None) -> Position:
             f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
         )
         # Without the property, the rows are somebody else's.
-        raise lost.mended_by(Remedy.REBUILD) if SOURCE_TABLE in table.properties else lost
+        raise lost.mended_by(Remedy.REBUILD if SOURCE_TABLE in table.properties else None)
     return Position(snapshot_id=current.snapshot_id, pause=pause_of(table))

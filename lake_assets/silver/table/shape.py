@@ -36,7 +36,7 @@ def refuse_other_shape(target: Target, table: Table | None) -> None:
     )
     # Of other modes, rows of the past may be in no file any more; a change log cannot change its mode.
     is_safe = _shape(target, table) in (Mode.CURRENT, Mode.FULL_ROW) and target.mode is not Mode.CHANGE_LOG
-    raise stopped.mended_by(Remedy.REBUILD) if is_safe else stopped
+    raise stopped.mended_by(Remedy.REBUILD if is_safe else None)
 
 
 def has_other_shape(target: Target, table: Table) -> bool:

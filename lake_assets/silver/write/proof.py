@@ -130,7 +130,7 @@ def _unseen_updates(context: BatchContext, edit: Edit, removed: int) -> int:
 
 
 def _span(context: BatchContext) -> str:
-    files = [file for file in context.batch.files if file.offset not in context.batch.reopened]
+    files = context.batch.own_files
     return f"from {files[0].key} to {files[-1].key}" if files else "without files"
 
 
