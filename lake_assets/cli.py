@@ -18,6 +18,7 @@ from lake_assets.commands.demo.demo_cli import demo, generate_history
 from lake_assets.commands.demo.demo_stream_cli import stream as demo_stream
 from lake_assets.commands.dms.dms_cli import dms
 from lake_assets.commands.doctor.doctor_cli import doctor
+from lake_assets.commands.erase.erase_cli import erase
 from lake_assets.commands.history.time_cli import diff, pause, resume, snapshots
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
@@ -58,6 +59,7 @@ app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
 app.command()(doctor)
 app.command()(repair)
+app.command()(erase)
 for command in (rebuild, replay, full_load, restore, recover, detach):
     app.command(command.__name__.replace("_", "-"), rich_help_panel="Repairs, one by one")(command)
 app.command()(pause)

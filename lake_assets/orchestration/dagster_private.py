@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import dagster as dg
+import sqlalchemy as sa
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -214,3 +216,39 @@ def shows_definitions() -> bool | None:
     if not DefinitionsLoadContext.is_set():
         return False
     return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.INITIALIZATION
+
+
+@_or_none
+def replace_in_events(
+    instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey], change: Callable[[str], str]
+) -> list[str] | None:
+    """Replaces the text of every event of these assets by what `change` makes of it, in all of Dagster's storage.
+    Returns the addresses of the databases."""
+    from dagster._core.storage.event_log.schema import AssetKeyTable, SqlEventLogStorageTable
+
+    storage: Any = instance.event_log_storage
+    events, keys = SqlEventLogStorageTable.c, [asset.to_string() for asset in assets]
+    found: dict[str, None] = {}
+
+    def replaced(connection: Any, text: Any, id_: Any, asset: Any) -> None:
+        found[str(connection.engine.url.render_as_string(hide_password=False))] = None
+        for row in connection.execute(sa.select(id_, text).where(asset.in_(keys))).all():
+            if row[1] is not None and (changed := change(row[1])) != row[1]:
+                update = text.table.update().where(id_ == row[0])
+                connection.execute(update.values({text.name: changed}))
+
+    with storage.index_connection() as connection:
+        replaced(connection, events.event, events.id, events.asset_key)
+        keyed = AssetKeyTable.c
+        replaced(connection, keyed.last_materialization, keyed.id, keyed.asset_key)
+        runs = (
+            connection.execute(sa.select(events.run_id).where(events.asset_key.in_(keys)).distinct())
+            .scalars()
+            .all()
+        )
+    # In SQLite, each run has a file of its own.
+    for run in runs if hasattr(storage, "path_for_shard") else ():
+        if run and Path(storage.path_for_shard(run)).exists():
+            with storage.run_connection(run) as connection:
+                replaced(connection, events.event, events.id, events.asset_key)
+    return [*found]

@@ -140,6 +140,13 @@ def _apply(
         result.failed[by_key[key]] = failure_of(run) or "its run ended before the table had its turn"
 
 
+def recompute_marts(lake: Lake, instance: dg.DagsterInstance) -> dict[str, str]:
+    """Recomputes the marts whose tables have changed; returns by mart why some of them could not be."""
+    result = SyncResult()
+    _compute_marts(lake, instance, result, Progress())
+    return result.waiting | result.failed
+
+
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
     attempted: set[MartRun] = set()
     for _ in range(ROUNDS):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 RIGHTS = {
     "ListObjectsV2": "s3:ListBucket on the bucket",
+    "ListObjectVersions": "s3:ListBucketVersions on the bucket",
     "GetObject": "s3:GetObject on the bucket's objects",
     # Without s3:ListBucket, S3 answers so for an object that does not exist.
     "HeadObject": "s3:GetObject on the bucket's objects and s3:ListBucket on the bucket",

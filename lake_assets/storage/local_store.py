@@ -116,16 +116,22 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
 
-    def write(self, key: str, content: bytes) -> StoredObject:
+    def version_of(self, content: bytes) -> str:
+        return hashlib.sha256(content).hexdigest()
+
+    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
         path = self._root / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Hidden until it is whole and on the disk: a file that is there has all of its bytes.
             hidden = path.with_name(f".{path.name}")
-            with hidden.open("xb") as file:
+            with hidden.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            if modified is not None:
+                nanoseconds = (modified - _EPOCH) // timedelta(microseconds=1) * 1000
+                os.utime(hidden, ns=(nanoseconds, nanoseconds))
             hidden.rename(path)
             return _stored(key, path.stat())
         except OSError as error:
@@ -136,6 +142,9 @@ class LocalStore:
             (self._root / key).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
+
+    def remove_former(self, prefix: str) -> int:
+        return 0
 
     def spark_uri(self, key: str) -> str:
         return f"file://{self._root.as_posix()}/{key}"

@@ -4,9 +4,10 @@ Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys
 (`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
 from lake_assets.config import S3Config
@@ -158,7 +159,10 @@ class S3Store:
         ):
             return cast(bytes, body.read())
 
-    def write(self, key: str, content: bytes) -> StoredObject:
+    def version_of(self, content: bytes) -> str:
+        return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
         address = {"Bucket": self._bucket, "Key": self._prefix + key}
         with self._errors(key):
             self._client.put_object(**address, Body=content)
@@ -169,6 +173,18 @@ class S3Store:
     def remove(self, key: str) -> None:
         with self._errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def remove_former(self, prefix: str) -> int:
+        removed = 0
+        with self._errors():
+            pages = self._client.get_paginator("list_object_versions")
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+                    if not entry["IsLatest"]:
+                        address = {"Key": entry["Key"], "VersionId": entry["VersionId"]}
+                        self._client.delete_object(Bucket=self._bucket, **address)
+                        removed += 1
+        return removed
 
     def spark_uri(self, key: str) -> str:
         return f"s3a://{self._bucket}/{self._prefix}{key}"

@@ -67,12 +67,22 @@ class ObjectStore(Protocol):
         """The bytes of an object: a stream, or with `seekable` a file to seek in. Raises ObjectGone."""
         ...
 
-    def write(self, key: str, content: bytes) -> StoredObject:
-        """Creates the object. The caller chooses a key that no object has."""
+    def version_of(self, content: bytes) -> str:
+        """The `version` of an object with this content; of a bucket that encrypts by KMS, another one."""
+        ...
+
+    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
+        """Creates or replaces the object. `modified`: the time that a local file keeps, UTC; objects of a bucket have
+        that of the request."""
         ...
 
     def remove(self, key: str) -> None:
         """Removes the object, if it is there."""
+        ...
+
+    def remove_former(self, prefix: str) -> int:
+        """Removes the former versions of all objects whose keys start so, as far as the store keeps versions; returns
+        how many."""
         ...
 
     def spark_uri(self, key: str) -> str:

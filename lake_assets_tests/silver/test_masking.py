@@ -25,7 +25,7 @@ from lake_assets.config import Mask, QuarantineGrowth
 from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
 from lake_assets.silver.apply.failures import KIND
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes.in_silver import _masked_values
+from lake_assets.silver.changes.in_silver import masked_values
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.helpers.files.held_batches import read_by
@@ -195,7 +195,7 @@ def test_masked_values(salt: str) -> None:
     plain = pa.chunked_array([["mail", None], ["", "mail"]], pa.string())
 
     def masked(mask: Mask, values: pa.ChunkedArray = plain) -> list[str | None]:
-        found: list[str | None] = _masked_values(values, mask, SecretStr(salt)).to_pylist()
+        found: list[str | None] = masked_values(values, mask, SecretStr(salt)).to_pylist()
         return found
 
     def own(text: str) -> str:

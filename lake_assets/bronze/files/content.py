@@ -74,7 +74,7 @@ def chunks(store: ObjectStore, key: str, compression: str) -> Iterator[bytes]:
     """The content in pieces of at most a mebibyte. Raises UnreadableFile for a damaged gzip stream (`compression`
     "gzip"), StoreError if the object cannot be fetched."""
     with store.open(key) as stream:
-        yield from _inflated(stream, key) if compression == "gzip" else _pieces(stream)
+        yield from inflated(stream, key) if compression == "gzip" else _pieces(stream)
 
 
 def whole(
@@ -106,8 +106,9 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
-    """Uses zlib, because Python's gzip tolerates bytes after the stream that Spark's decompressor may refuse."""
+def inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
+    """The content of a gzip stream. Raises UnreadableFile."""
+    # By zlib, because Python's gzip tolerates bytes after the stream that Spark's decompressor may refuse.
     member = zlib.decompressobj(wbits=31)
     try:
         for piece in _pieces(stream):

@@ -6,6 +6,7 @@ name or with another extension. All of these objects are one file, and exactly o
 
 - An object with content that the file has already is a copy: it gets a record of its own (`copy_of`), so that the next
   scan knows the object, and changes no table. It may be in another folder.
+  So does the object that takes the place of a file when rows of it are erased.
 - An object with other content in the file's place (its key without extensions) is the file, written again. So is one in
   a place that the file had before, unless it is a part of another full load.
 
@@ -190,7 +191,8 @@ def _placed(files: Sequence[LoggedFile]) -> dict[int, LoggedFile]:
 def _moved(file: LoggedFile, to: LoggedFile) -> LoggedFile:
     """The record with the object that has its content now."""
     moved = to.path if to.path != file.key else None
-    return replace(file, moved_to=moved, size=to.size, compression=to.compression)
+    # Rows may have been erased from the content.
+    return replace(file, moved_to=moved, size=to.size, compression=to.compression, rows=to.rows)
 
 
 def _content(file: LoggedFile) -> tuple[str, str, str, str]:

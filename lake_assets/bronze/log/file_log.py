@@ -6,28 +6,28 @@ small (`file_log_maintenance.py`).
 
 An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
 refused commit with the same offsets, which another process has taken meanwhile. So the table property allows PyIceberg
-no retries, and this module's own retries read the log first.
+no retries, and the log's own retries (`log_access.py`) read it first.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from threading import RLock
-from typing import TypeVar
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError
 from pyiceberg.expressions import EqualTo, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import new_records
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.log.landed_records import landed_records
+from lake_assets.bronze.log.log_access import TABLE, answered, competing, room
 from lake_assets.bronze.log.log_record import (
     LOG_SCHEMA,
     LoggedFile,
@@ -44,36 +44,15 @@ from lake_assets.bronze.log.streams.merged_records import replace_records
 from lake_assets.bronze.log.streams.stream_positions import Created, Note, Read
 from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
-from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 from lake_assets.iceberg.table_io import add_missing_columns
-from lake_assets.spark.causes import disk_full, root_cause
-from lake_assets.storage.stored_object import NotLogged
 
-__all__ = ["FileLog", "LoggedFile", "NewFile"]
+__all__ = ["TABLE", "FileLog", "LoggedFile", "NewFile"]
 
-TABLE = f"{NAMESPACE}.bronze_files"
-T = TypeVar("T")
+_utc_now = partial(datetime.now, UTC)
 _logger = logging.getLogger(__name__)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if not disk_full(error):
-            raise
-        raise NotLogged(
-            f"The disk that holds {TABLE} is full ({root_cause(error)}): new files could not be logged. No file "
-            "is lost: make room, and the next scan finds them."
-        ) from error
 
 
 class FileLog:
@@ -84,7 +63,10 @@ class FileLog:
     """
 
     def __init__(
-        self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now, owner: Owner = of_nobody
+        self,
+        catalog: Catalog,
+        clock: Callable[[], datetime] = _utc_now,
+        owner: Owner = of_nobody,
     ) -> None:
         """`owner`: which tables with `folders` lake.yaml has."""
         self._catalog = catalog
@@ -95,11 +77,11 @@ class FileLog:
         self._view = LogView(owner=owner)
         self._identity: str | None = None
 
-    @_room()
+    @room()
     def ensure(self, before_first: Callable[[], None] = lambda: None) -> None:
         """Creates the table, or adds the columns and properties that an existing one lacks. Raises NotLogged when the
         disk is full, LakeError when its metadata is gone. `before_first`: called before it creates the table."""
-        table = _reading(self._load)
+        table = answered(self._load)
         if table is None:
             before_first()
             ensure_namespace(self._catalog, NAMESPACE)
@@ -162,7 +144,7 @@ class FileLog:
             loaded = self._load()
             return list(scan(loaded, self._owner, None if everything else wanted)) if loaded else []
 
-        return _reading(read)
+        return answered(read)
 
     def identity(self) -> str:
         """The log table's UUID, as last loaded; empty without a table."""
@@ -184,9 +166,8 @@ class FileLog:
             return LogReading(view.head, dict(known.newest), dict(known.shares), dict(known.vanished), added)
 
     def elsewhere(self, source: str, files: Iterable[NewFile]) -> set[str]:
-        """The keys of other objects that have, or may have, the content of one of these files: the files may have taken
-        their place. By the log as last read, because `append` leaves a file whose content was logged since to the next
-        scan."""
+        """The keys of other objects that have, or may have, the content of one of these files, by the log as last read:
+        `append` leaves a file whose content was logged since to the next scan."""
         with self._lock:
             known = self._view.known(source)
             return {key for file in files for key in known.elsewhere(file)}
@@ -274,9 +255,15 @@ class FileLog:
 
     def merge(self, former: Sequence[LoggedFile], new: Sequence[LoggedFile]) -> None:
         """Replaces records by those of files that have their rows: see `replace_records`."""
-        for attempt in _competing():
+        for attempt in competing():
             with self._lock, attempt:
                 replace_records(self._catalog.load_table(TABLE), former, new)
+
+    def log_copies(self, copies: Sequence[LoggedFile]) -> list[LoggedFile]:
+        """Logs objects that have the content of known records, or are about to, so that a scan knows them: `copy_of` is
+        the offset of each one's record. Raises as `append`."""
+        with self._lock:
+            return self._append(lambda: self._numbered(copies)) if copies else []
 
     def log_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
@@ -284,26 +271,28 @@ class FileLog:
         """Logs known files once more. Their quarantined rows are then read again, by the contract of the new offset.
         With `epoch`, logs the files as parts of that full load, which `began` at that time (UTC; default: taken from
         the files). Leaves out files that were rewritten meanwhile. Raises as `append`."""
-        now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
-            same = [file for file in apart(files) if self._view.known(file.source).holds(file)]
-            return [
+            return self._numbered(
                 replace(
                     file,
-                    offset=offset,
-                    logged_at=now,
                     retry=epoch is None,
                     epoch=epoch or file.epoch,
                     first_commit_ts=began or file.first_commit_ts,
-                    ranges=None,  # what was read of the stream is not read again
-                    moved_to=None,
                 )
-                for offset, file in enumerate(same, start=self._view.head + 1)
-            ]
+                for file in apart(files)
+                if self._view.known(file.source).holds(file)
+            )
 
         with self._lock:
             return self._append(propose) if files else []
+
+    def _numbered(self, records: Iterable[LoggedFile]) -> list[LoggedFile]:
+        now, first = self._clock().astimezone(UTC), self._view.head + 1
+        return [
+            replace(record, offset=offset, logged_at=now, ranges=None, moved_to=None)
+            for offset, record in enumerate(records, start=first)
+        ]
 
     def _known(self, source: str) -> Known:
         self._refresh()
@@ -314,7 +303,7 @@ class FileLog:
             self.ensure()
         unsure: list[LoggedFile] = []
         proposed: list[LoggedFile] = []
-        for attempt in _competing():
+        for attempt in competing():
             with attempt:
                 table = self._refresh()
                 if table is None:
@@ -324,7 +313,7 @@ class FileLog:
                 proposed = propose()
                 if proposed:
                     try:
-                        with _room():
+                        with room():
                             append_rows(table, to_arrow(proposed))
                     except CommitStateUnknownException:
                         unsure = proposed
@@ -363,34 +352,4 @@ class FileLog:
                 self._view = self._view.brought_up_to(table)
             return table
 
-        return _reading(read)
-
-
-def _competing() -> Retrying:
-    return Retrying(
-        # FileNotFoundError: another process merged and deleted a file that this append was reading.
-        retry=retry_if_exception_type(
-            (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
-        ),
-        wait=wait_random_exponential(multiplier=0.02, max=2),
-        stop=stop_after_attempt(30),
-        reraise=True,
-    )
-
-
-def _reading(read: Callable[[], T]) -> T:
-    """What `read` returns. Raises LakeError when the table's metadata is gone."""
-    # Maintenance may delete old metadata and merged files under a slow reader; newer files hold the same records.
-    retrying = Retrying(
-        retry=retry_if_exception_type(FileNotFoundError),
-        wait=wait_random_exponential(multiplier=0.02, max=1),
-        stop=stop_after_attempt(10),
-        reraise=True,
-    )
-    try:
-        return retrying(read)
-    except FileNotFoundError as error:
-        raise LakeError(
-            f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or "
-            "the file was deleted. Run `lake-assets recover`."
-        ).mended_by(Remedy.RECOVER) from error
+        return answered(read)

@@ -8,7 +8,7 @@ version and place in the file identify a row, so a batch that is tried again qua
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -67,6 +67,8 @@ class Quarantined:
     counted_among: str | None = None
     """The names among whose rows in a transaction file `row` counts (`LoggedFile.counted_among`); None if that was not
     recorded yet."""
+    counted_in: str | None = None
+    """The version of the object in which `row` counts, since rows of the file were erased; None if none were."""
 
     @property
     def id(self) -> str:
@@ -98,6 +100,7 @@ _SCHEMA = ops_schema(
     at="timestamptz not null",
     number="long not null",
     counted_among="string",
+    counted_in="string",
 )
 
 
@@ -154,6 +157,31 @@ class Quarantine:
             lambda known, held: known is not None and known.state in OPEN and known.state is not held.state,
         )
 
+    def erase(self, source: str, table: str, key: str, rows: Collection[int], version: str) -> None:
+        """Forgets the entries of these rows of a file, and counts its other rows without them. Does nothing if that was
+        done for this version of the object, the first one without the rows. Raises as `OpsTable.replace`."""
+
+        def concerned(held: Quarantined) -> bool:
+            in_file = (held.source, held.table, held.key) == (source, table, key) and held.row is not None
+            return in_file and held.counted_in != version
+
+        def left(known: _Known) -> list[Row]:
+            events: list[Quarantined] = []
+            for id_, held in known.newest.items():
+                place = held.row
+                if concerned(held) and place is not None:
+                    if place in rows:
+                        continue
+                    place -= sum(row < place for row in rows)
+                    held = replace(held, row=place, line=None, counted_in=version)
+                if held.state is State.RELEASED and id_ in known.requested:
+                    events.append(replace(held, state=State.RETRIED, at=known.requested[id_]))
+                events.append(held)
+            return _rows(events, known.number)
+
+        if any(map(concerned, self.all())):
+            self._table.replace(left)
+
     def _record(
         self, found: Sequence[Quarantined], wanted: Callable[[Quarantined | None, Quarantined], bool]
     ) -> list[Quarantined]:
@@ -162,13 +190,19 @@ class Quarantine:
         by_id = {held.id: held for held in found}
 
         def new(known: _Known) -> list[Row]:
-            chosen = [held for held in by_id.values() if wanted(known.newest.get(held.id), held)]
-            return [
-                {**asdict(held), "id": held.id, "number": known.number + place}
-                for place, held in enumerate(chosen, start=1)
-            ]
+            return _rows(
+                [held for held in by_id.values() if wanted(known.newest.get(held.id), held)], known.number
+            )
 
         return [by_id[row["id"]] for row in self._table.append(new)]
+
+
+def _rows(events: Iterable[Quarantined], before: int) -> list[Row]:
+    """The events as rows; `before`: the number of the newest one that there is."""
+    return [
+        {**asdict(held), "id": held.id, "number": number}
+        for number, held in enumerate(events, start=before + 1)
+    ]
 
 
 def _known(rows: Sequence[Row]) -> _Known:

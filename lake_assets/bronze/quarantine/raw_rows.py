@@ -1,7 +1,7 @@
 """Single records of a file in their raw text, to show a row that cannot be used.
 
-Here: finding records by their ordinal, with their line and text. Not here: which rows are shown, or where they are
-stored.
+Here: the records of a file by their ordinal, with their line and text. Not here: which rows are shown, or where they
+are stored.
 """
 
 import json
@@ -45,17 +45,26 @@ def raw_records(
         return _parquet_rows(store, file, set(ordinals))
     end = CsvDialect.of(dms).row_delimiter if file.format in ("csv", TRANSACTIONS) else b"\n"
     last, found, line = max(ordinals), {}, 1
-    ordinal = -1 - int(file.format == "csv" and dms.add_column_name)
-    for record in _records(store, file, dms):
-        own = _is_row(record, file, dms)
-        ordinal += own
-        if own and ordinal in ordinals:
+    for ordinal, record in numbered_records(store, file, dms):
+        if ordinal is not None and ordinal in ordinals:
             # The record's bytes include a byte order mark or an empty line before it.
             found[ordinal] = RawRow(line, record.removesuffix(end).decode(errors="backslashreplace"))
         if ordinal == last:
             break
         line += record.count(b"\n") if end != b"\r" else record.count(b"\r")
     return found
+
+
+def numbered_records(
+    store: ObjectStore, file: LoggedFile, dms: DmsSettings
+) -> Iterator[tuple[int | None, bytes]]:
+    """Every record of a text file with its end, and its ordinal as of `raw_records`; None for a record that is no row
+    of the file's own table. Together they are the whole file, but for the byte order mark of JSON lines."""
+    ordinal = -1 - int(file.format == "csv" and dms.add_column_name)
+    for record in _records(store, file, dms):
+        is_row = _is_row(record, file, dms)
+        ordinal += is_row
+        yield (ordinal if is_row and ordinal >= 0 else None), record
 
 
 def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
@@ -66,7 +75,6 @@ def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
 
 
 def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator[bytes]:
-    """Every record with its end; together they are the whole file, but for the byte order mark of JSON lines."""
     if file.format == "json":
         yield from all_lines(chunks(store, file.path, file.compression))
     elif file.irregular is None:

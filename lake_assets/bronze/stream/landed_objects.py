@@ -4,13 +4,10 @@ Here: the names of the objects, and their inspection, which is that of any file.
 (`landed_files.py`, `table_definitions.py`), logging them (`landing.py`, `merging.py`).
 """
 
-import io
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import BinaryIO, cast
+from typing import cast
 
 from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.inspection import FileInspection
@@ -18,6 +15,7 @@ from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.log_record import NewFile
 from lake_assets.config import LANDED, TableName
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.one_object import OneObject
 
 CARRIER = "_stream"
 """The folder of the messages that are no row: control records, and what cannot be read."""
@@ -78,17 +76,4 @@ def _name(kind: FileKind, now: datetime) -> str:
 
 
 def _inspected(data: DataFile, content: bytes) -> FileInspection:
-    return inspect_file(cast(ObjectStore, _InMemory(content)), data, LANDED)
-
-
-class _InMemory:
-    """A store with one object, as far as inspecting a file needs one."""
-
-    has_free_ranges = True
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    @contextmanager
-    def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
-        yield io.BytesIO(self._content)
+    return inspect_file(cast(ObjectStore, OneObject(content)), data, LANDED)

@@ -22,6 +22,11 @@ _OWN = re.compile(r"-[0-9a-f]{12}\.(csv\.gz|json\.gz|parquet)$")
 _REPLACED = f"{CARRIER}/replaced-"
 
 
+def is_own_object(key: str) -> bool:
+    """Whether a landing has made the key."""
+    return _OWN.search(key) is not None
+
+
 def replaced_keys(store: ObjectStore, keys: Sequence[str], now: datetime) -> None:
     """Notes that the log will not name these files any more from `now` on, UTC. Raises StoreError."""
     key = f"{_REPLACED}{now:%Y%m%d-%H%M%S}-{secrets.token_hex(6)}.json.gz"
@@ -33,7 +38,7 @@ def remove_orphans(store: ObjectStore, logged: Collection[str], now: datetime) -
     of the last days stay, and those that were replaced then. `now`: UTC. Raises StoreError."""
     if not logged:
         return 0  # perhaps they are of another catalog
-    objects = [obj for obj in store.list() if obj.key not in logged and _OWN.search(obj.key)]
+    objects = [obj for obj in store.list() if obj.key not in logged and is_own_object(obj.key)]
     old = [obj.key for obj in objects if now - obj.last_modified > KEPT_FOR]
     kept = set[str]()
     for obj in objects if old else ():

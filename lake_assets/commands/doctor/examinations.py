@@ -24,6 +24,7 @@ from lake_assets.iceberg.upkeep.table_maintenance import abandoned_branches
 from lake_assets.lake import Lake
 from lake_assets.rounds.due_maintenance import due_upkeep
 from lake_assets.silver.apply.failures import failure_of, failures
+from lake_assets.silver.erase.erasure_log import ErasureLog
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.table.pause import pause_of, waiting_sentence
 from lake_assets.spark.causes import root_cause
@@ -69,6 +70,7 @@ def examined(lake: Lake, path: Path) -> Iterator[Examined]:
         ("disk", lambda lake: _disk(lake, path)),
         ("tables", lambda lake: _tables(lake, plan)),
         ("paused", _paused),
+        ("erasures", _erasures),
         ("quarantine", _quarantine),
         ("branches", _branches),
         ("maintenance", _maintenance),
@@ -182,6 +184,18 @@ def _paused(lake: Lake) -> Found:
             yield f"{target.identifier}: {waiting_sentence(target, pause)}", None
     if not any(pause for _, pause in found):
         yield "no table", None
+
+
+def _erasures(lake: Lake) -> Found:
+    unfinished = [each for each in ErasureLog(lake.runtime.catalog).all() if each.finished is None]
+    for each in unfinished:
+        named = f" ({each.reference})" if each.reference else ""
+        yield (
+            f"an erasure of {each.table}{named} is not finished since {each.began:%Y-%m-%d %H:%M} UTC.",
+            f"Run `lake-assets erase {each.table}` again with the same keys.",
+        )
+    if not unfinished:
+        yield "none is unfinished", None
 
 
 def _quarantine(lake: Lake) -> Found:

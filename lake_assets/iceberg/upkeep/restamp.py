@@ -63,8 +63,10 @@ def repeated(snapshot: Snapshot, rule: StampRule) -> dict[str, str]:
     return {RESTAMP_OF: str(snapshot.snapshot_id), APPLIED_AT: applied_at(snapshot).isoformat(), **kept}
 
 
-def restamp(spark: "SparkSession", catalog: Catalog, identifier: str, rule: StampRule) -> bool:
-    """Repeats the properties unless main's head has them; returns whether it did.
+def restamp(
+    spark: "SparkSession", catalog: Catalog, identifier: str, rule: StampRule, *, always: bool = False
+) -> bool:
+    """Repeats the properties unless main's head has them (`always`: even then); returns whether it did.
 
     Raises ApplyConflict when another process published meanwhile: the properties read are no longer the newest.
     """
@@ -73,7 +75,7 @@ def restamp(spark: "SparkSession", catalog: Catalog, identifier: str, rule: Stam
     table = load_table(catalog, identifier)
     head = current_snapshot(table)
     stamped = stamped_snapshot(table, rule) if table is not None else None
-    if head is None or stamped is None or stamped.snapshot_id == head.snapshot_id:
+    if head is None or stamped is None or (stamped.snapshot_id == head.snapshot_id and not always):
         return False
     with attempt(spark, catalog.name, identifier, head.snapshot_id) as current:
         current.publish_nothing(catalog, repeated(stamped, rule), head.snapshot_id)

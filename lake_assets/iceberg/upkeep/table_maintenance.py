@@ -159,9 +159,9 @@ class TableMaintenance:
             if any(column in change for column in columns):  # no batch may have added the column yet
                 self.spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
 
-    def compact(self) -> int:
-        """Rewrites small data files, files with many deleted rows, and manifests; returns the number of data files
-        that it rewrote.
+    def compact(self, worn_share: float = WORN_SHARE) -> int:
+        """Rewrites small data files, files with a larger share of deleted rows, and manifests; returns the number of
+        data files that it rewrote.
 
         It commits a large table in several parts, so that a conflict with a batch costs the work of one part only.
         """
@@ -173,9 +173,9 @@ class TableMaintenance:
             "min-input-files": str(MIN_SMALL_FILES),
             # A large file costs no reader anything: it is rewritten for its deleted rows alone.
             "max-file-size-bytes": str(1 << 40),
-            "delete-ratio-threshold": str(WORN_SHARE),
+            "delete-ratio-threshold": str(worn_share),
             # For format v2 only: a file of v3 has one deletion vector.
-            "delete-file-threshold": str(MIN_SMALL_FILES),
+            "delete-file-threshold": str(MIN_SMALL_FILES if worn_share >= WORN_SHARE else 1),
             "remove-dangling-deletes": "true",
         }
         if table is not None and has_former_partitions(table):
@@ -216,9 +216,9 @@ class TableMaintenance:
         self._call("rollback_to_snapshot", sql("snapshot_id => {id}", id=whole.snapshot_id))
         return load_table(self.catalog, self.identifier)
 
-    def restamp(self) -> bool:
-        """Re-stamps the table unless main's head is stamped; returns whether it did."""
-        return restamp(self.spark, self.catalog, self.identifier, self.stamps)
+    def restamp(self, *, always: bool = False) -> bool:
+        """Re-stamps the table unless main's head is stamped (`always`: even then); returns whether it did."""
+        return restamp(self.spark, self.catalog, self.identifier, self.stamps, always=always)
 
     def expire(self) -> int:
         """Expires the snapshots that nothing needs, and deletes the files that only they used; returns how many."""
@@ -236,6 +236,10 @@ class TableMaintenance:
         )
         if self.keep_commits is not None and len(ids) < self.keep_commits:
             return 0  # the procedure takes a second, even for a few
+        return self.expire_these(ids)
+
+    def expire_these(self, ids: Sequence[int]) -> int:
+        """Expires these snapshots, and deletes the files that only they used; returns how many."""
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire snapshots older than its default of five days.
             listed = joined(", ", (Sql(number) for number in ids[first : first + MOST_IDS]))

@@ -25,7 +25,7 @@ from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.reduce.append_only_tables import added_changes, whole_log
 from lake_assets.silver.reduce.compare_rewritten import recognised
-from lake_assets.silver.reduce.current.current_rows import changed_keys, recomputed, whole_table
+from lake_assets.silver.reduce.current.current_rows import changed_keys, whole_table
 from lake_assets.silver.reduce.edit import Edit, EveryRow
 from lake_assets.silver.reduce.full_row import changed_rows, whole_table_of_rows
 from lake_assets.silver.reduce.past.history_and_soft_delete import changed_versions, loaded_versions
@@ -55,19 +55,24 @@ KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
 def apply_batch(
-    context: BatchContext, before_publish: BeforePublish = lambda context, current: None
+    context: BatchContext,
+    before_publish: BeforePublish = lambda context, current: None,
+    edit: Callable[[BatchContext], Edit] | None = None,
 ) -> BatchResult:
-    """Applies and publishes the batch. Raises TableStopped and ApplyConflict; nothing is published then."""
+    """Applies and publishes the batch. `edit`: what a batch without files changes. Raises TableStopped and
+    ApplyConflict; nothing is published then."""
     try:
-        return _attempted(context, before_publish)
+        return _attempted(context, before_publish, edit)
     except Unforeseen as reason:
         logger.info(
             "%s: the batch is applied again, by its decoded files: %s", context.target.identifier, reason
         )
-        return _attempted(replace(context, spark_reads=False), before_publish)
+        return _attempted(replace(context, spark_reads=False), before_publish, edit)
 
 
-def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
+def _attempted(
+    context: BatchContext, before_publish: BeforePublish, edit: Callable[[BatchContext], Edit] | None
+) -> BatchResult:
     with (
         attempt(
             context.spark,
@@ -79,7 +84,8 @@ def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchRes
         ) as current,
     ):
         reader = recognised(BatchReader(context))
-        result = _committed(reader, current, _reduced(reader))
+        change = _reduced(reader) if edit is None else edit(reader.context)
+        result = _committed(reader, current, change)
         _refuse_unlogged(reader)
         before_publish(reader.context, current)
         reader.quarantine.record(reader.parts)
@@ -106,8 +112,6 @@ def _reduced(reader: BatchReader) -> Edit:
     """What the batch changes. Raises TableStopped and FilesUnusable."""
     context, batch, mode = reader.context, reader.context.batch, reader.context.target.mode
     empty = Edit(removed=EveryRow(), touched=all_touched(context.target))
-    if context.states is not None:
-        return recomputed(context, context.states)
     is_load = batch.kind == "full_load"
     if batch.kind == "truncate" or (is_load and not batch.files):
         return empty

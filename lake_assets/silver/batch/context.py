@@ -52,8 +52,6 @@ class BatchContext:
     """Files on which a reader failed although they seem whole."""
     reshape: bool = False
     """Whether the table's rows are of another shape or masked otherwise: none of them is read, all are replaced."""
-    states: DataFrame | None = None
-    """States of keys to write instead of those that the batch's files give; such a batch has no files."""
     spark_reads: bool = True
     """Whether Spark may read Parquet files as they are, and large full loads be written before their keys are known."""
     watch: Stopwatch = field(default_factory=Stopwatch)

@@ -79,7 +79,7 @@ def _masked(changes: pa.Table, target: Target) -> pa.Table:
             at = changes.schema.get_field_index(column.format(place=place))
             values = pc.if_else(usable, changes[at], None)
             if (mask := masks.get(name)) is not None:
-                values = _masked_values(values, mask, target.salt)
+                values = masked_values(values, mask, target.salt)
             changes = changes.set_column(at, changes.field(at), values)
     is_known = pc.is_in(changes["_op"], pa.array(["I", "U", "D"]))
     for name, kept in (("_op", pc.or_(usable, is_known)), ("_commit_ts", usable), ("_sequence", usable)):
@@ -88,7 +88,8 @@ def _masked(changes: pa.Table, target: Target) -> pa.Table:
     return changes
 
 
-def _masked_values(plain: pa.ChunkedArray, mask: Mask, salt: SecretStr | None) -> pa.Array | pa.ChunkedArray:
+def masked_values(plain: pa.ChunkedArray, mask: Mask, salt: SecretStr | None) -> pa.Array | pa.ChunkedArray:
+    """The values of a column with the mask; `salt`: of the lake, for hashes."""
     match mask:
         case Mask.HASH:
             assert salt is not None, "lake.yaml with mask: hash has a salt"

@@ -32,6 +32,7 @@ from lake_assets.silver.plan.members import epoch_members, living_files
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.reconcile.compare_slices import at_position, located
 from lake_assets.silver.reconcile.cycle import Cycle
+from lake_assets.silver.reduce.current.current_rows import recomputed
 from lake_assets.silver.reduce.events import events
 from lake_assets.silver.reduce.key_states import broadcast_if_few
 from lake_assets.silver.table.change_events import key_columns
@@ -102,8 +103,9 @@ def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
     if not (rows := states.count()):
         return Repaired(left=number)
     batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut, again=True)
-    attempt = replace(context, table=table, position=position, logged=logged, batch=batch, states=states)
-    return Repaired(rows, number - rows, apply_batch(attempt))
+    attempt = replace(context, table=table, position=position, logged=logged, batch=batch)
+    applied = apply_batch(attempt, edit=lambda context: recomputed(context, states))
+    return Repaired(rows, number - rows, applied)
 
 
 def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[LoggedFile]]:

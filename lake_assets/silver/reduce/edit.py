@@ -83,6 +83,8 @@ class Edit:
     """Whether keys may be there twice, which a count of the written ones shows."""
     touched: Mapping[str, str] = field(default_factory=dict)
     """The summary properties that name the days and hours of old and new images in tracked columns."""
+    repairs: bool = False
+    """Whether it is of no files: rows that the table should not have had, or that it lacked, are set right."""
 
     @property
     def recounted(self) -> Recounted:

@@ -74,12 +74,13 @@ def begin(context: BatchContext, current: Attempt, edit: Edit) -> Begun:
     if isinstance(removed, EveryRow) and edit.added is None:
         # The commit that has the position follows, because a delete of whole files loses properties.
         return Begun("delete", has_deleted=_delete(context, current, Matching()))
-    assert edit.added is not None, "only a truncate removes rows and adds none"
+    if isinstance(removed, Matching):
+        rows = None if edit.added is None else edit.added.frame
+        strategy = REPAIR if edit.repairs else "delete_and_append"
+        return Begun(strategy, rows=rows, has_deleted=_delete(context, current, removed))
+    assert edit.added is not None, "only a truncate and an erasure remove rows and add none"
     if isinstance(removed, EveryRow):
         return Begun(OVERWRITE, rows=edit.added.frame)
-    if isinstance(removed, Matching):
-        strategy = "delete_and_append" if context.states is None else REPAIR
-        return Begun(strategy, rows=edit.added.frame, has_deleted=_delete(context, current, removed))
     why_not = _why_not_rewritten(context, removed.number)
     if why_not is None:
         return _rewrite(context, current, removed, edit.added.frame)

@@ -195,7 +195,15 @@ class Bucket:
     def __init__(self):
         self.objects, self.after_listing, self.left_out = {}, None, {}
 
-    def write(self, key, content):
+    def write(self, key, content, modified=None):
+        """Discovery reads."""
+        raise NotImplementedError
+
+    def version_of(self, content):
+        """Discovery reads."""
+        raise NotImplementedError
+
+    def remove_former(self, prefix):
         """Discovery reads."""
         raise NotImplementedError
 

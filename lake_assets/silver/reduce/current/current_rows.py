@@ -59,6 +59,7 @@ def recomputed(context: BatchContext, states: DataFrame) -> Edit:
         rows=rows,
         counted=lambda: Recounted(rows, replaced, images=rows),
         touched=touched_by_keys(context.address, context.position.snapshot_id, target, states),
+        repairs=True,
     )
 
 

@@ -1,0 +1,1 @@
+"""`lake-assets erase`: every row of some keys, wherever it is, with proof."""

@@ -1,0 +1,93 @@
+"""The content of a file without some of its rows.
+
+Of a text file, the bytes of every other record stay as they are. A Parquet file is written again with the same types
+and codecs. Here: the content. Not here: which rows (`found_rows.py`), putting it in the place of the file
+(`erased_files.py`).
+"""
+
+import gzip
+import io
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.quarantine.raw_rows import numbered_records
+from lake_assets.config import DmsSettings
+from lake_assets.errors import LakeError
+from lake_assets.storage.object_store import ObjectStore
+
+_ARROW_SCHEMA = b"ARROW:schema"
+
+
+def content_without(store: ObjectStore, file: LoggedFile, dms: DmsSettings, rows: Collection[int]) -> bytes:
+    """The file's content, compressed as it is, without the rows at these places. `dms`: by the contract of the file.
+    Raises LakeError if it would have other rows beside these."""
+    if file.format == "parquet":
+        # In nanoseconds, the old type of times reaches from 1677 to 2262.
+        options: Any = {"coerce_int96_timestamp_unit": "us"}
+        with store.open(file.path, seekable=True) as stream, pq.ParquetFile(stream, **options) as parquet:
+            return _parquet(parquet, file, rows)
+    kept, removed = [], 0
+    for ordinal, record in numbered_records(store, file, dms):
+        if ordinal in rows:
+            removed += 1
+        else:
+            kept.append(record)
+    if removed != len(rows):
+        raise LakeError(
+            f"{file.path}: {removed} of the {len(rows)} rows to erase were found again: run it again."
+        )
+    content = b"".join(kept)
+    # Without a time, so that the same rows give the same bytes.
+    return gzip.compress(content, mtime=0) if file.compression == "gzip" else content
+
+
+def _parquet(parquet: pq.ParquetFile, file: LoggedFile, rows: Collection[int]) -> bytes:
+    metadata, schema = parquet.metadata, parquet.schema_arrow
+    leaves = _leaves(parquet)
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    codecs = {
+        leaf.path: group.column(place).compression if group else "NONE" for place, leaf in enumerate(leaves)
+    }
+    removed = np.isin(np.arange(metadata.num_rows), [*rows])
+    out, at = io.BytesIO(), 0
+    options: dict[str, Any] = {
+        "compression": {path: "NONE" if codec == "UNCOMPRESSED" else codec for path, codec in codecs.items()},
+        "version": metadata.format_version,
+        "use_deprecated_int96_timestamps": any(leaf.physical_type == "INT96" for leaf in leaves),
+        "store_schema": _ARROW_SCHEMA in (metadata.metadata or {}),
+    }
+    with pq.ParquetWriter(out, schema, **options) as writer:
+        for group in range(metadata.num_row_groups):
+            table = parquet.read_row_group(group)
+            kept = ~removed[at : at + table.num_rows]
+            writer.write_table(table.filter(pa.array(kept)))
+            at += table.num_rows
+    content = out.getvalue()
+    _refuse_other_rows(parquet, content, ~removed, file)
+    return content
+
+
+def _refuse_other_rows(parquet: pq.ParquetFile, content: bytes, kept: Any, file: LoggedFile) -> None:
+    """Raises LakeError unless the content has the kept rows of the file, with its types."""
+    options: Any = {"coerce_int96_timestamp_unit": "us"}
+    with pq.ParquetFile(pa.BufferReader(content), **options) as again:
+        for leaf, other in zip(_leaves(parquet), _leaves(again), strict=True):
+            if (leaf.physical_type, str(leaf.logical_type)) != (other.physical_type, str(other.logical_type)):
+                raise LakeError(
+                    f"{file.path}: its rows cannot be erased, because Arrow does not write {leaf.path} as "
+                    f"{leaf.physical_type} beside its other columns. Remove the file, and have DMS reload the table."
+                )
+        rows = parquet.read().filter(pa.array(kept))
+        if not again.read().equals(rows) and str(again.read().to_pylist()) != str(rows.to_pylist()):
+            raise LakeError(
+                f"{file.path}: its other rows would change if it were written again; it stays as it is."
+            )
+
+
+def _leaves(parquet: pq.ParquetFile) -> list[Any]:
+    return [parquet.schema.column(place) for place in range(len(parquet.schema))]
