@@ -222,33 +222,33 @@ def shows_definitions() -> bool | None:
 def replace_in_events(
     instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey], change: Callable[[str], str]
 ) -> list[str] | None:
-    """Replaces the text of every event of these assets by what `change` makes of it, in all of Dagster's storage.
-    Returns the addresses of the databases."""
+    """Replaces the text of every event of these assets, and of the runs that have materialized them, by what `change`
+    makes of it, in all of Dagster's storage. Returns the addresses of the databases."""
     from dagster._core.storage.event_log.schema import AssetKeyTable, SqlEventLogStorageTable
 
     storage: Any = instance.event_log_storage
-    events, keys = SqlEventLogStorageTable.c, [asset.to_string() for asset in assets]
+    events, assets_known = SqlEventLogStorageTable.c, AssetKeyTable.c
+    keys = [asset.to_string() for asset in assets]
     found: dict[str, None] = {}
 
-    def replaced(connection: Any, text: Any, id_: Any, asset: Any) -> None:
+    def replaced(connection: Any, text: Any, id_: Any, which: Any) -> None:
         found[str(connection.engine.url.render_as_string(hide_password=False))] = None
-        for row in connection.execute(sa.select(id_, text).where(asset.in_(keys))).all():
+        for row in connection.execute(sa.select(id_, text).where(which)).all():
             if row[1] is not None and (changed := change(row[1])) != row[1]:
-                update = text.table.update().where(id_ == row[0])
-                connection.execute(update.values({text.name: changed}))
+                connection.execute(text.table.update().where(id_ == row[0]).values({text.name: changed}))
 
     with storage.index_connection() as connection:
-        replaced(connection, events.event, events.id, events.asset_key)
-        keyed = AssetKeyTable.c
-        replaced(connection, keyed.last_materialization, keyed.id, keyed.asset_key)
-        runs = (
-            connection.execute(sa.select(events.run_id).where(events.asset_key.in_(keys)).distinct())
-            .scalars()
-            .all()
+        of_assets = events.asset_key.in_(keys)
+        runs = connection.execute(sa.select(events.run_id).where(of_assets).distinct()).scalars().all()
+        # The step's output has the same metadata as the materialization.
+        replaced(
+            connection, events.event, events.id, of_assets | events.run_id.in_([run for run in runs if run])
         )
+        which = assets_known.asset_key.in_(keys)
+        replaced(connection, assets_known.last_materialization, assets_known.id, which)
     # In SQLite, each run has a file of its own.
     for run in runs if hasattr(storage, "path_for_shard") else ():
         if run and Path(storage.path_for_shard(run)).exists():
             with storage.run_connection(run) as connection:
-                replaced(connection, events.event, events.id, events.asset_key)
+                replaced(connection, events.event, events.id, sa.true())
     return [*found]

@@ -22,8 +22,8 @@ ERASED = "erased"
 
 
 def forget_previews(instance: dg.DagsterInstance, assets: Sequence[tuple[str, ...]]) -> None:
-    """Replaces the previews in every event of these assets. Raises LakeError if this release of Dagster stores events
-    in a way that is not known."""
+    """Replaces the previews in every event of these assets, and of the runs that made them. Raises LakeError if this
+    release of Dagster stores events in a way that is not known."""
     databases = replace_in_events(instance, [dg.AssetKey(asset) for asset in assets], without_previews)
     if databases is None:
         raise LakeError(

@@ -143,7 +143,7 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
 
-    def remove_former(self, prefix: str) -> int:
+    def remove_former(self, key: str) -> int:
         return 0
 
     def spark_uri(self, key: str) -> str:

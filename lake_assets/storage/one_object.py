@@ -21,3 +21,7 @@ class OneObject:
     def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
         """The content, whatever the key."""
         yield io.BytesIO(self._content)
+
+    def spark_uri(self, key: str) -> str:
+        """An address that ends as that of the stored object does."""
+        return f"memory:///{key}"

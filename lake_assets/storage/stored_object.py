@@ -80,9 +80,8 @@ class ObjectStore(Protocol):
         """Removes the object, if it is there."""
         ...
 
-    def remove_former(self, prefix: str) -> int:
-        """Removes the former versions of all objects whose keys start so, as far as the store keeps versions; returns
-        how many."""
+    def remove_former(self, key: str) -> int:
+        """Removes the former versions of the object, where the store keeps versions; returns how many."""
         ...
 
     def spark_uri(self, key: str) -> str:

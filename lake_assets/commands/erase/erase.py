@@ -92,7 +92,7 @@ def erase(
     stage("files")
     contracts = runtime.contracts.of(first.identifier)
     for found in plan.with_rows:
-        erase_from_file(runtime, contracts, found, note)
+        erase_from_file(runtime, first, contracts, found, note)
     for key in plan.orphans:
         runtime.store(first.source).remove(key)
     settle(runtime, erasure)

@@ -142,20 +142,20 @@ def _all(equal: Mapping[str, Any]) -> BooleanExpression:
 def _orphans(lake: Lake, target: Target, found: Sequence[FoundRows]) -> tuple[str, ...]:
     """Objects that may have rows of the table and are in no record of the log. Raises LakeError for those that are not
     the lake's own."""
-    source = lake.config.sources[target.source]
-    folders, known = TableFolders(source), {each.file.path for each in found}
-    known |= {record.key for record in lake.runtime.file_log.newest(target.source).values()}
-    store = lake.runtime.store(target.source)
+    is_stream = lake.config.sources[target.source].stream is not None
+    folders = TableFolders(lake.config.sources[target.source])
+    places = {each.file.path.rpartition("/")[0] for each in found}
+    known = {each.file.path for each in found} | {*lake.runtime.file_log.newest(target.source)}
     now, own, others = datetime.now(UTC), [], []
-    for obj in store.list():
+    for obj in lake.runtime.store(target.source).list():
         parsed = folders.parse(obj.key)
-        if obj.key in known or not isinstance(parsed, DataFile) or parsed.qualified_table != target.table:
+        if obj.key in known:
             continue
-        if source.stream is not None and is_own_object(obj.key):
+        if is_stream and is_own_object(obj.key) and obj.key.rpartition("/")[0] in places:
             if now - obj.last_modified < LANDED_AGO:
                 raise LakeError(f"{obj.key} is landing now: run it again in ten minutes.")
             own.append(obj.key)
-        else:
+        elif isinstance(parsed, DataFile) and parsed.qualified_table == target.table:
             others.append(obj.key)
     if others:
         raise LakeError(

@@ -6,21 +6,26 @@ Here: that order. Not here: which rows (`found_rows.py`), the content (`rewritte
 (`erased_rows.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lake_assets.bronze.files.content import UnreadableFile
 from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.discovery import INSPECT_BUDGET
+from lake_assets.errors import LakeError
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.erase.erasure_log import ErasedFile, Erasure
-from lake_assets.silver.erase.found_rows import FoundRows
-from lake_assets.silver.erase.rewritten_files import content_without
+from lake_assets.silver.erase.found_rows import FoundRows, decoded
+from lake_assets.silver.erase.rewritten_files import are_equal, content_without
+from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
 from lake_assets.storage.one_object import OneObject
 
@@ -30,13 +35,18 @@ look like a full load that was transferred again."""
 
 
 def erase_from_file(
-    runtime: LakeRuntime, contracts: Contracts, found: FoundRows, note: Callable[[ErasedFile], None]
+    runtime: LakeRuntime,
+    target: Target,
+    contracts: Contracts,
+    found: FoundRows,
+    note: Callable[[ErasedFile], None],
 ) -> None:
     """Removes the found rows from their file. `note`: called before anything is changed. Raises StoreError, and
     LakeError for a file that cannot be written without them."""
     file = found.file
     store = runtime.store(file.source)
     content = content_without(store, file, contracts.at(file.offset).contract.dms, found.rows)
+    _refuse_other_rows(store, target, contracts, found, content)
     (now,) = (obj for obj in store.list(file.path) if obj.key == file.path)
     note(ErasedFile(file.path, file.key, store.version(now), tuple(sorted(found.rows))))
     keeps_date = now.etag is None
@@ -51,6 +61,27 @@ def erase_from_file(
     if not keeps_date or version != copies[0].version:
         runtime.file_log.log_copies(
             [replace(copy, version=version, last_modified=written.last_modified) for copy in copies]
+        )
+
+
+def _refuse_other_rows(
+    store: ObjectStore, target: Target, contracts: Contracts, found: FoundRows, content: bytes
+) -> None:
+    """Raises LakeError unless the content has all other rows of the file. Where a row with a damaged quote ends, for
+    one, depends on the rows behind it."""
+
+    def compared(store: ObjectStore) -> Iterator[pa.Table]:
+        file = replace(found.file, size=found.file.size if store is not rewritten else len(content))
+        for changes in decoded(store, target, contracts, file):
+            gone = () if store is rewritten else found.rows
+            erased = pc.is_in(changes["_row"], value_set=pa.array([*gone], pa.int64()))
+            yield changes.filter(pc.invert(erased)).drop_columns(["_row", "_file"])
+
+    rewritten = cast(ObjectStore, OneObject(content))
+    if not are_equal(compared(store), compared(rewritten)):
+        raise LakeError(
+            f"{found.file.path}: its other rows would change without the erased ones, because a damaged row in it can "
+            "be read in two ways. Correct or remove that row (see `lake-assets quarantine show`), and run it again."
         )
 
 

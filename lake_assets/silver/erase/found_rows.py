@@ -24,6 +24,7 @@ from lake_assets.silver.changes.file_groups import names_today
 from lake_assets.silver.erase.erased_keys import ErasedKeys, Key
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.table.targets import Target
+from lake_assets.storage.object_store import ObjectStore
 
 SHORTEST = 4
 """Characters of a text by which a row is recognised wherever it is: shorter ones are everywhere."""
@@ -70,14 +71,10 @@ def found_rows(
     """What the file has of the keys. `sought`: texts to look for in its other rows. Raises StoreError for a file that
     is gone, and UnreadableFile or what Arrow raises for one that is damaged."""
     found, store = FoundRows(file), runtime.store(target.source)
-    version = contracts.at(file.offset)
-    table = version.contract.table(target.config, version.contract.gone_at(file.written_at))
+    version, table = contracts.at(file.offset), table_of(target, contracts, file)
     dms, names = version.contract.dms, names_today(version, contracts, target)
     keyless: list[int] = []
-    pieces = changes_in_pieces(
-        store, file, name=target.table, table=table, dms=dms, partial=target.mode in KEYED_MODES
-    )
-    for changes in pieces:
+    for changes in decoded(store, target, contracts, file):
         rows = keys.rows_of(changes, table, names, table.clock(dms))
         own = changes.filter(rows.found)
         found.total += changes.num_rows
@@ -93,6 +90,24 @@ def found_rows(
         raw = raw_records(store, file, dms, keyless)
         found.undecided = [place for place, one in raw.items() if names_key.search(one.text)]
     return found
+
+
+def table_of(target: Target, contracts: Contracts, file: LoggedFile) -> TableConfig:
+    """The table as of the contract of the file."""
+    contract = contracts.at(file.offset).contract
+    return contract.table(target.config, contract.gone_at(file.written_at))
+
+
+def decoded(store: ObjectStore, target: Target, contracts: Contracts, file: LoggedFile) -> Iterator[pa.Table]:
+    """The changes of the file (`bronze/decode/changes.py`), in pieces."""
+    return changes_in_pieces(
+        store,
+        file,
+        name=target.table,
+        table=table_of(target, contracts, file),
+        dms=contracts.at(file.offset).contract.dms,
+        partial=target.mode in KEYED_MODES,
+    )
 
 
 def _recognisable(changes: pa.Table, table: TableConfig) -> Iterator[pa.ChunkedArray]:

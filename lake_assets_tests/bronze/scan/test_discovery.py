@@ -203,7 +203,7 @@ class Bucket:
         """Discovery reads."""
         raise NotImplementedError
 
-    def remove_former(self, prefix):
+    def remove_former(self, key):
         """Discovery reads."""
         raise NotImplementedError
 

@@ -32,6 +32,7 @@ from lake_assets_tests.helpers.lakes.people import (
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FORMATS = ("csv", "csv.gz", "parquet", "transactions")
 TYPES = {"id": pa.int64(), "phone": pa.int64()}
+TRANSACTIONS = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
 
 
 def rows(bench: Bench) -> dict[str, list[str]]:
@@ -44,7 +45,7 @@ def rows(bench: Bench) -> dict[str, list[str]]:
 def test_nothing_is_left_and_all_else_is_as_before(
     spark: SparkSession, tmp_path: Path, extension: str
 ) -> None:
-    bench, clock = people_bench(tmp_path), Clock()
+    bench, clock = people_bench(tmp_path, dms=TRANSACTIONS if extension == "transactions" else {}), Clock()
     apply_all(bench, history_of(extension, clock), TYPES)
     before, log = rows(bench), bench.lake.runtime.file_log
     assert len(left_of_her(tmp_path)) >= 10, "she is everywhere"
