@@ -21,6 +21,7 @@ from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
+from lake_assets.iceberg.lake_format import FORMAT, FORMAT_VERSION, format_of, refuse_newer
 from lake_assets.iceberg.table_io import add_missing_columns, current_snapshot
 from lake_assets.iceberg.upkeep.ops_maintenance import maintain_small_table
 
@@ -32,6 +33,7 @@ PROPERTIES = {
     "commit.manifest.min-count-to-merge": "10",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
+    FORMAT: str(FORMAT_VERSION),
 }
 MOST_REPLACED = 50
 """Limit of the snapshots of a table whose rows are replaced: it may get a commit every few seconds, and nobody needs
@@ -49,7 +51,8 @@ def ops_schema(**columns: str) -> Schema:
 
 
 class OpsTable(Generic[T]):
-    """Threads may share it; any number of processes may append. A table that does not exist yet counts as empty."""
+    """Threads may share it; any number of processes may append. A table that does not exist yet counts as empty. Every
+    call raises NewerFormat for a table of a newer release."""
 
     def __init__(
         self, catalog: Catalog, name: str, schema: Schema, parse: Callable[[Sequence[Row]], T]
@@ -122,9 +125,13 @@ class OpsTable(Generic[T]):
         return pa.Table.from_pylist(rows, schema=self._schema.as_arrow())
 
     def _with_columns(self, table: Table) -> Table:
-        """The table, with the columns that one of an earlier release lacks. Raises CommitFailedException when another
-        process has written meanwhile: the change of columns alone would not notice it."""
-        if add_missing_columns(table, self._schema):
+        """The table, with the columns and the format version that one of an earlier release lacks. Raises
+        CommitFailedException when another process has written meanwhile: these changes alone would not notice it."""
+        is_older = format_of(table.properties) < FORMAT_VERSION
+        if is_older:
+            with table.transaction() as transaction:
+                transaction.set_properties({FORMAT: str(FORMAT_VERSION)})
+        if add_missing_columns(table, self._schema) or is_older:
             snapshot = current_snapshot(table)
             if snapshot is not None and snapshot.snapshot_id != self._snapshot_id:
                 raise CommitFailedException(f"{self._identifier}: another process appended first")
@@ -148,9 +155,11 @@ class OpsTable(Generic[T]):
 
     def _load(self) -> Table | None:
         try:
-            return self._catalog.load_table(self._identifier)
+            table = self._catalog.load_table(self._identifier)
         except NoSuchTableError:
             return None
+        refuse_newer(self._identifier, table.properties)
+        return table
 
     def _take(self, table: Table | None) -> None:
         """Parses the rows of the table, unless they are parsed."""

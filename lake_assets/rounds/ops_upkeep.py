@@ -14,6 +14,7 @@ from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.errors import LakeError
 from lake_assets.iceberg import findings
+from lake_assets.iceberg.lake_format import refuse_newer
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.iceberg.upkeep.ops_maintenance import MAX_SMALL_FILES, maintain_small_table
@@ -37,7 +38,7 @@ def due_ops(runtime: LakeRuntime) -> list[str]:
     found = []
     for identifier in OPS.keys() - {file_log.TABLE}:
         try:
-            table = load_table(runtime.catalog, identifier)
+            table = _loaded(runtime, identifier)
         except LakeError as error:
             logger.warning("%s is left out of maintenance: %s", identifier, error)
             continue
@@ -51,7 +52,7 @@ def maintain_ops(runtime: LakeRuntime, identifier: str) -> Maintained:
     """Maintains one of OPS. Never raises: see the `error` of the result."""
 
     def maintain(done: Maintained) -> None:
-        table = load_table(runtime.catalog, identifier)
+        table = _loaded(runtime, identifier)
         if table is not None and table.current_snapshot() is not None:
             done.files_before, done.snapshots_before = _counts(table)
             OPS[identifier](table)
@@ -59,6 +60,12 @@ def maintain_ops(runtime: LakeRuntime, identifier: str) -> Maintained:
             done.files_rewritten = max(0, done.files_before - done.files_after)
 
     return timed(identifier, maintain)
+
+
+def _loaded(runtime: LakeRuntime, identifier: str) -> Table | None:
+    table = load_table(runtime.catalog, identifier)
+    refuse_newer(identifier, table.properties if table is not None else {})
+    return table
 
 
 def _counts(table: Table) -> tuple[int, int]:

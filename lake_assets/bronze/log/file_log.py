@@ -46,6 +46,7 @@ from lake_assets.bronze.log.streams.transaction_chain import Transactions
 from lake_assets.config import TableName
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
+from lake_assets.iceberg.lake_format import refuse_newer
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 from lake_assets.iceberg.table_io import add_missing_columns
 
@@ -58,8 +59,9 @@ _logger = logging.getLogger(__name__)
 class FileLog:
     """The log in one catalog. May be shared between threads; any number of processes may append.
 
-    A log that does not exist yet is empty. `newest`, `head` and `append` read the whole log once, and afterwards only
-    new records (about 1 kB of memory per file); `files`, if called before them, reads only the records that match.
+    A log that does not exist yet is empty; one of a newer release raises NewerFormat. `newest`, `head` and `append`
+    read the whole log once, and afterwards only new records (about 1 kB of memory per file); `files`, if called before
+    them, reads only the records that match.
     """
 
     def __init__(
@@ -338,6 +340,7 @@ class FileLog:
         except NoSuchTableError:
             self._identity = None
             return None
+        refuse_newer(TABLE, table.properties)
         self._identity = str(table.metadata.table_uuid)
         return table
 

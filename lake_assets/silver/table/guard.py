@@ -8,6 +8,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from lake_assets.errors import Remedy, TableStopped
+from lake_assets.iceberg.lake_format import refuse_newer
 from lake_assets.iceberg.metadata_files import SOURCE_TABLE
 from lake_assets.iceberg.table_io import committed_at, summary
 from lake_assets.iceberg.upkeep.retention import main_chain
@@ -45,10 +46,14 @@ def refuse_other_source(target: Target, table: Table | None) -> None:
 
 
 def foreign_commits(table: Table | None) -> list[Snapshot]:
-    """The commits above the newest position that changed rows and are not lake_assets' own, the newest first."""
+    """The commits above the newest position that changed rows and are not lake_assets' own, the newest first. Raises
+    NewerFormat for a position of a newer release."""
+    if table is None:
+        return []
     found: list[Snapshot] = []
-    for snapshot in main_chain(table) if table is not None else []:
-        if LOG_OFFSET in summary(snapshot):
+    for snapshot in main_chain(table):
+        if LOG_OFFSET in (properties := summary(snapshot)):
+            refuse_newer(".".join(table.name()), properties)
             return found
         if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
             found.append(snapshot)

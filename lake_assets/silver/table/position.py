@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError, Remedy
+from lake_assets.iceberg.lake_format import FORMAT, FORMAT_VERSION, refuse_newer
 from lake_assets.iceberg.metadata_files import SOURCE_TABLE
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 from lake_assets.iceberg.upkeep.restamp import StampRule
@@ -90,6 +91,7 @@ class Position:
     def properties(self) -> dict[str, str]:
         """The summary properties of a commit with this position."""
         properties = {
+            FORMAT: str(FORMAT_VERSION),
             LOG_OFFSET: str(self.log_offset),
             EPOCH: str(self.epoch),
             MAX_SEQUENCE: self.max_sequence,
@@ -118,7 +120,7 @@ def read_position(table: Table | None) -> Position:
 
     Maintenance commits do not have positions, so it is read from the nearest ancestor that has one; `guard.py` checks
     for foreign commits in between. Raises PositionLost for a table with rows but without a position: applying to it
-    could double them.
+    could double them. Raises NewerFormat for a position of a newer release.
     """
     current = current_snapshot(table)
     if table is None or current is None:
@@ -127,6 +129,7 @@ def read_position(table: Table | None) -> Position:
     while snapshot is not None:
         properties = summary(snapshot)
         if LOG_OFFSET in properties:
+            refuse_newer(".".join(table.name()), properties)
             commit_ts, cut = properties.get(MAX_COMMIT_TS), properties.get(CUT)
             return Position(
                 log_offset=int(properties[LOG_OFFSET]),
