@@ -259,7 +259,7 @@ def status(
     do. Exit with 1 if a table fails or has stopped, a scan has failed, messages of a stream do not land, a warehouse
     lacks commits, or a mart cannot be used. JSON has all tables."""
     from lake_assets.commands.show.show import show_status
-    from lake_assets.commands.show.status import late_lines, stray_lines, stream_lines
+    from lake_assets.commands.show.status import late_lines, slow_lines, stray_lines, stream_lines
     from lake_assets.commands.show.status import status as table_status
     from lake_assets.silver.plan.planner import State
 
@@ -272,7 +272,7 @@ def status(
         print_json(lines)
     else:
         show_status(out, lines, every=every)
-        for text in [*streams, *stray_lines(lines)]:
+        for text in [*streams, *stray_lines(lines), *slow_lines(lake, lines)]:
             err.print(text, highlight=False)
         for text in late:
             err.print(text, highlight=False)

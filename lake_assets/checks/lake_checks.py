@@ -15,6 +15,7 @@ from lake_assets.checks.row_rules import is_unique, refers_to, rows_meet
 from lake_assets.checks.schema_rules import same_columns
 from lake_assets.checks.source_rules import equals_source, rows_at_source
 from lake_assets.checks.total_rules import drifts_less, equals_input
+from lake_assets.checks.upkeep_rule import maintenance_keeps_up
 from lake_assets.config import LakeConfig, Mode, TableCheck
 from lake_assets.config.base import did_you_mean
 from lake_assets.errors import LakeError
@@ -23,6 +24,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import joined, sql
 
 ONE_ROW_A_KEY = frozenset({Mode.CURRENT, Mode.SOFT_DELETE})
+READ_HEALTH = "read_health"
 LIKE_THE_SOURCE = frozenset({Mode.CURRENT, Mode.FULL_ROW})
 
 
@@ -35,8 +37,9 @@ def lake_checks(lake: LakeConfig, targets: Sequence[Target], marts: Sequence[Mar
         # The files of the further shapes are the same.
         if target.mode is target.config.mode
     )
+    of_shapes = ([_read_health(lake, target)] for target in targets if target.mode is not target.config.mode)
     of_marts = (_mart_checks(lake, mart) for mart in marts)
-    return [check for found in chain(of_sources, of_marts) for check in found]
+    return [check for found in chain(of_sources, of_shapes, of_marts) for check in found]
 
 
 def _bronze_checks(lake: LakeConfig, target: Target) -> Iterator[DataCheck]:
@@ -83,6 +86,7 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         declared.get("quarantine_growth"),
         lenient=True,
     )
+    yield _read_health(lake, target)
     if lake.sources[target.source].database is not None:
         description = f"The columns and the key are those of {target.table} in the source."
         rule = same_columns(target)
@@ -153,6 +157,7 @@ def _mart_checks(lake: LakeConfig, mart: Mart) -> Iterator[DataCheck]:
         needs_rows=False,
         lenient=True,
     )
+    yield _read_health(lake, mart)
     for name, settings in declared.items():
         if settings.references is not None:
             raise LakeError(
@@ -170,6 +175,23 @@ def _mart_checks(lake: LakeConfig, mart: Mart) -> Iterator[DataCheck]:
         elif settings.rules:
             rule, description = _of_one_table(mart.identifier, settings, ())
             yield _check(lake, key, name, description, rule, settings)
+
+
+def _read_health(lake: LakeConfig, table: Target | Mart) -> DataCheck:
+    if isinstance(table, Mart):
+        rule, declared = maintenance_keeps_up(table.identifier), lake.gold.checks.get(table.name, {})
+    else:
+        rule, declared = maintenance_keeps_up(table.identifier, table.partition_by), table.config.checks
+    return _check(
+        lake,
+        table.asset_key,
+        READ_HEALTH,
+        "Maintenance keeps up: the table has not reached twice the limits at which it is maintained. The metadata has "
+        "what a full scan opens, and about how many times as long it takes as that of a fresh copy.",
+        rule,
+        declared.get(READ_HEALTH),
+        lenient=True,
+    )
 
 
 def _check(

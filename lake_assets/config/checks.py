@@ -14,9 +14,17 @@ from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, matc
 
 CHECK_NAME = r"[a-z_][a-z0-9_]*"
 Cron = Annotated[str, matching(r"\S+( \S+){4}", "is not a cron schedule of five fields such as 0 3 * * *")]
-FOR_SILVER = ("unique_key", "not_null", "same_columns", "quarantine_growth", "equals_source", "equals_files")
+FOR_SILVER = (
+    "unique_key",
+    "not_null",
+    "same_columns",
+    "quarantine_growth",
+    "read_health",
+    "equals_source",
+    "equals_files",
+)
 FOR_BRONZE = ("bronze_row_count", "bronze_freshness")
-FOR_GOLD = ("row_count", "freshness")
+FOR_GOLD = ("row_count", "freshness", "read_health")
 """The checks that every table has. An entry with such a name sets when and how strictly the check is evaluated."""
 OF_BATCHES = ("applied", "row_count", "quarantine", "known_rows", "freshness")
 """The names of other checks of silver."""
@@ -49,7 +57,8 @@ class TableCheck(Model):
     drift: float | None = Field(default=None, gt=0)
     """The largest share by which `total` may differ from the median of its earlier values."""
     severity: Literal["error", "warn"] | None = None
-    """By default `error`, but `warn` for the freshness checks and `quarantine_growth` unless they are `blocking`."""
+    """By default `error`, but `warn` for the freshness checks, `quarantine_growth` and `read_health` unless they are
+    `blocking`."""
     blocking: bool = False
     """Whether no mart is computed from the table while the check fails with the severity `error`. A check of bronze
     holds the marts that read a silver table of these files. If a check of a mart fails, Dagster holds your own assets

@@ -27,7 +27,7 @@ from lake_assets.orchestration.checks.blocking_checks import (
 )
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
-from lake_assets.orchestration.runs.maintenance_job import observation
+from lake_assets.orchestration.runs.maintenance_job import observation, report_health
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.run_tags import own_tag
 from lake_assets.rounds.begun_turns import BegunTurns
@@ -101,6 +101,7 @@ def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) 
                 continue
             done = table.run()
             instance.report_runless_asset_event(observation(table, done))
+            report_health(instance, lake, table)
             result.seconds["maintenance"] = done.seconds
             if done.error is not None:
                 reason = hidden_in(lake.config, root_cause(done.error))

@@ -15,16 +15,13 @@ from functools import partial
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.upkeep.table_health import Health, health
+from lake_assets.iceberg.upkeep.table_health import BEHIND, Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import MART, consumed_snapshots, maintain_mart, maintain_silver
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
-
-SHARED = 2
-"""How many times the limits a table has to reach that a continuous run maintains, too."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ def upkeep(
 
     def looked_at(one: Target | Mart) -> TableUpkeep | None:
         try:
-            return _looked_at(lake, one, SHARED if one.identifier in shared else 1)
+            return _looked_at(lake, one, BEHIND if one.identifier in shared else 1)
         except Exception as error:  # noqa: BLE001  (one table must not keep the others from their maintenance)
             logger.warning("%s is left out of maintenance: %s", one.identifier, error)
             return None

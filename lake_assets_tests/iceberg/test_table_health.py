@@ -5,6 +5,7 @@ Here: limits that need no deleted rows. Not here: deleted rows, and that mainten
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from pyiceberg.types import LongType, NestedField
 from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.upkeep import table_health
-from lake_assets.iceberg.upkeep.table_health import Health, health
+from lake_assets.iceberg.upkeep.table_health import Files, Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Part
 from lake_assets.silver.table.position import SILVER
 
@@ -145,6 +146,44 @@ def test_a_table_that_a_continuous_run_maintains_too(catalog: Catalog) -> None:
     assert now_of(table).due(2) == {}
     table.append(pa.table({"id": [4], "part": [1]}))
     assert now_of(table).due(2) == {Part.FILES: "8 small files"}
+
+
+def test_a_table_is_behind_at_twice_the_limits(catalog: Catalog) -> None:
+    """Snapshots are nothing to a reader: only small files, deleted rows and manifests count."""
+    table = table_of(catalog, *[[1]] * 7)
+    late = MaintenanceConfig().keep_snapshots + timedelta(minutes=1)
+    assert {*now_of(table, after=late).due(2)} == {Part.SNAPSHOTS}
+    assert now_of(table, after=late).behind == ""
+    table.append(pa.table({"id": [4], "part": [1]}))
+    assert now_of(table, after=late).behind == "8 small files"
+    assert now_of(table).scans.startswith(
+        "A full scan opens 8 data files, 8 of them small, and takes about 1.1 times"
+    )
+
+
+def test_a_full_scan_is_compared_with_that_of_a_fresh_copy() -> None:
+    """The estimate by the constants, for a table of one size: few files and many, deleted rows, partitions."""
+    whole = Files(number=1, bytes=100 << 20, rows=1000, partitions=1)
+    assert whole.scan_ratio == 1.0
+    one = table_health.SCAN_SECONDS + table_health.FILE_SECONDS + 100 * table_health.MB_SECONDS
+    many = replace(whole, number=101)
+    assert many.scan_ratio == pytest.approx((one + 100 * table_health.FILE_SECONDS) / one)
+    assert replace(many, partitions=101).scan_ratio == 1.0, "a fresh copy has a file a partition at least"
+    marked = replace(whole, deleted_rows=500, delete_files=1)
+    assert marked.deleted_share == 0.5
+    assert marked.scan_ratio == pytest.approx(
+        (one + table_health.VECTOR_SECONDS) / (one - 50 * table_health.MB_SECONDS)
+    )
+    assert Files().scan_ratio == 1.0
+    large = replace(whole, number=9, bytes=1 << 30)
+    assert large.scan_ratio < replace(large, number=10).scan_ratio, "a fresh copy has eight files"
+
+
+def test_few_files_of_a_table_with_partitions_count_as_a_file_each(catalog: Catalog) -> None:
+    """Their manifests are not read."""
+    assert now_of(table_of(catalog, *[[1, 2]] * 1, partitioned=True)).files.partitions == 2
+    catalog.drop_table("silver_shop.items")
+    assert now_of(table_of(catalog, *[[1, 2]] * 3, partitioned=True)).files.partitions == 2
 
 
 def test_partitions_that_have_changed(catalog: Catalog) -> None:

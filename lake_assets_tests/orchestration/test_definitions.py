@@ -201,6 +201,7 @@ def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGra
         dg.AssetCheckKey(silver(t), name) for t in TABLES for name in ("not_null", "quarantine_growth")
     }
     expected |= {dg.AssetCheckKey(silver(t), "unique_key") for t in TABLES if t != "app_events"}
+    expected |= {dg.AssetCheckKey(key, "read_health") for key in (*map(silver, SILVER), *map(gold, MARTS))}
     both = [*map(bronze, TABLES), *map(gold, MARTS)]
     expected |= {dg.AssetCheckKey(key, name) for key in both for name in ("row_count", "freshness")}
     expected |= {dg.AssetCheckKey(key, name) for key, name in DECLARED}

@@ -18,8 +18,10 @@ from lake_assets.commands.show.latency import of_table
 from lake_assets.commands.show.status import status, stream_lines
 from lake_assets.config.secrets import hidden_in
 from lake_assets.demo.marts.rack_board import rack_section
+from lake_assets.gold.mart import Mart
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.iceberg.upkeep.table_health import Health, read_health
 from lake_assets.lake import Lake
 from lake_assets.silver.table.masks import shown
 from lake_assets.spark.causes import root_cause
@@ -56,15 +58,17 @@ def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstan
             return None
 
     loaded = LoadedTables(lake.runtime.catalog)
-    marts = dict[str, Any]()
+    marts, scans = dict[str, Any](), dict[str, Health | None]()
     for mart in lake.marts:
         passages = part(mart.identifier, lambda mart=mart: mart_passages(loaded, mart))  # type: ignore[misc]
         marts[mart.identifier] = of_table(mart.identifier, passages) if passages else None
+        scans[mart.identifier] = part(mart.identifier, lambda mart=mart: _health(loaded, mart))  # type: ignore[misc]
     return TEMPLATES.get_template("content.html").render(
         racks=part("racks", lambda: rack_section(lake, now)),
         tables=(lines := part("tables", lambda: status(lake))),
         streams=stream_lines(lines or []),
         marts=marts,
+        scans=scans,
         checks=part("checks", lambda: _checks(lake, instance)),
         alarms=part("alarms", lambda: _alarms(lake)),
         held=part("quarantine", lambda: shown(lake.runtime.quarantine.open(), lake.targets)[::-1]),
@@ -72,6 +76,11 @@ def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstan
         problems=problems,
         now=now,
     )
+
+
+def _health(loaded: LoadedTables, mart: Mart) -> Health | None:
+    table = loaded.table(mart.identifier)
+    return read_health(table) if table is not None else None
 
 
 def _checks(lake: Lake, instance: "dg.DagsterInstance | None") -> Any:

@@ -74,7 +74,13 @@ _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "data files": lambda each: f"{each.health.files.number:,}",
     "small": lambda each: f"{each.health.files.small:,}",
     "MB": lambda each: f"{each.health.files.bytes / 2**20:,.1f}",
-    "deleted rows": lambda each: f"{each.health.files.deleted_rows:,}",
+    "delete\nfiles": lambda each: f"{each.health.files.delete_files:,}",
+    "deleted rows": lambda each: (
+        f"{each.health.files.deleted_rows:,} ({each.health.files.deleted_share:.0%})"
+        if each.health.files.deleted_rows
+        else ""
+    ),
+    "full scan /\nfresh copy": lambda each: f"{each.health.files.scan_ratio:.1f}",
     "snapshots": lambda each: f"{each.health.snapshots:,}",
     "due": lambda each: each.reason or "-",
     "MB to rewrite": lambda each: f"{each.health.rewritten_bytes / 2**20:,.1f}" if each.reason else "",

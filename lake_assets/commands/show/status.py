@@ -5,6 +5,7 @@ Here: the figures. Not here: printing them.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,10 +14,13 @@ from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.config import LakeConfig, StreamConfig
 from lake_assets.config.secrets import hidden_in
+from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
+from lake_assets.iceberg.upkeep.table_health import read_health
 from lake_assets.lake import Lake
 from lake_assets.outputs.lake_outputs import lake_outputs
+from lake_assets.rounds.due_maintenance import upkeep
 from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.plan.planner import State
@@ -77,6 +81,11 @@ class TableStatus:
     """A sentence about what the stream of its source has that has not landed; None without a stream."""
     stream_is_late: bool = False
     """Whether the user has to act for that stream."""
+    full_scan: Mapping[str, float] = field(default_factory=dict)
+    """What a full scan opens and reads, and `scan_ratio`: about how many times as long it takes as that of a fresh
+    copy."""
+    slow_to_read: str | None = None
+    """Why full scans take long, although maintenance would help; None if maintenance keeps up."""
 
     @property
     def quarantine_note(self) -> str | None:
@@ -109,10 +118,12 @@ def status(lake: Lake) -> list[TableStatus]:
         for name, source in lake.config.sources.items()
         if source.stream is not None
     }
-    found = [
-        _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
-        for state in table_states(lake.runtime, lake.targets, now)
-    ]
+
+    def looked_at(state: TableState) -> TableStatus:
+        return _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
+
+    with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
+        found = list(pool.map(looked_at, table_states(lake.runtime, lake.targets, now)))
     return [
         replace(
             line,
@@ -164,6 +175,16 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
     ]
 
 
+def slow_lines(lake: Lake, lines: Sequence[TableStatus]) -> list[str]:
+    """A line for each table of silver and gold that takes long to read, because its maintenance has not kept up."""
+    found = {line.table: line.slow_to_read for line in lines if line.slow_to_read is not None}
+    marts = upkeep(lake, among={mart.identifier for mart in lake.marts})
+    found |= {
+        mart.table: f"{mart.health.behind}. {mart.health.scans}" for mart in marts if mart.health.behind
+    }
+    return [f"{table} has {text} Run `lake-assets maintain`." for table, text in found.items()]
+
+
 def _table_status(
     lake: Lake, state: TableState, held: Sequence[Quarantined], failure: Failure | None, now: datetime
 ) -> TableStatus:
@@ -176,6 +197,7 @@ def _table_status(
     newest = state.position.max_commit_ts
     applied = applied_at(snapshot) if snapshot is not None else None
     mark = still_vanished(state.logged)
+    health = read_health(table, state.target.partition_by) if table is not None else None
     return TableStatus(
         table=state.target.identifier,
         state=state.state if failure is None else State.FAILING,
@@ -198,6 +220,8 @@ def _table_status(
         source=state.target.source,
         source_table=state.target.table,
         failing_since=failure.since.isoformat(timespec="seconds") if failure is not None else None,
+        full_scan=health.figures() if health is not None else {},
+        slow_to_read=f"{health.behind}. {health.scans}" if health is not None and health.behind else None,
     )
 
 

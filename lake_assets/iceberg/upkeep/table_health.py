@@ -1,15 +1,17 @@
 """What a table would gain from maintenance, by its own metadata: no data file is read, and no Spark is needed.
 
-Here: how many of its files, deleted rows, manifests and snapshots maintenance would take, and from when on that is
-worth it. Not here: which snapshots may expire (`retention.py`), the rewrite and the expiry (`table_maintenance.py`).
+Here: how many of its files, deleted rows, manifests and snapshots maintenance would take, from when on that is worth
+it, and how much longer a full scan takes than one of a freshly written copy. Not here: which snapshots may expire
+(`retention.py`), the rewrite and the expiry (`table_maintenance.py`).
 
 The figures are those by which Iceberg's rewrite chooses. Otherwise a table could stay due whatever is done to it.
 """
 
+import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +41,11 @@ MANIFEST_SIZE = 8 << 20
 """Iceberg's own size of a manifest that it rewrites."""
 SNAPSHOTS = 20
 """So many snapshots that nothing needs are worth an expiry: each commit writes the list of all snapshots again."""
+BEHIND = 2
+"""At so many times the limits, maintenance has not kept up. A table that somebody else maintains, too, is due."""
+SCAN_SECONDS, FILE_SECONDS, VECTOR_SECONDS, MB_SECONDS = 0.14, 0.002, 0.0013, 0.01
+"""What a full scan by Spark takes at all, and for each data file, file of deletes and MB, as
+`benchmarks/read_health.py` measured it. Only their ratios count."""
 _PATH = 2147483546
 """Iceberg's id of the column with a data file's path in a file of position deletes."""
 
@@ -48,7 +55,12 @@ class Files:
     """The data files of a snapshot, which never change."""
 
     number: int = 0
+    """All that a full scan opens."""
     bytes: int = 0
+    rows: int = 0
+    """Of all data files, with the deleted ones."""
+    partitions: int = 0
+    """Those that have files. Of a table with few files, as many as it may have at most."""
     small: int = 0
     """Below three quarters of the target size."""
     crowded: int = 0
@@ -60,9 +72,28 @@ class Files:
     worn_bytes: int = 0
     rewritten_bytes: int = 0
     """Bytes of all that the rewrite takes."""
+    delete_files: int = 0
+    """Files of position deletes, and deletion vectors."""
     deleted_rows: int = 0
     manifests: int = 0
     manifest_bytes: int = 0
+
+    @property
+    def deleted_share(self) -> float:
+        """Of the rows of its data files, those that a scan reads in vain."""
+        return self.deleted_rows / self.rows if self.rows else 0.0
+
+    @property
+    def scan_ratio(self) -> float:
+        """How many times as long a full scan takes as that of a freshly written copy of its rows: an estimate."""
+        living = self.bytes * (1 - self.deleted_share)
+        fresh = max(self.partitions, math.ceil(living / FILE_SIZE))
+        return _scan_seconds(self.number, self.delete_files, self.bytes) / _scan_seconds(fresh, 0, living)
+
+
+def _scan_seconds(files: int, delete_files: int, size: float) -> float:
+    """`size`: bytes."""
+    return SCAN_SECONDS + FILE_SECONDS * files + VECTOR_SECONDS * delete_files + MB_SECONDS * size / 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +109,36 @@ class Health:
     is_broken: bool = False
     """Whether the head's list of manifests is gone: maintenance goes back to the commit before
     (`TableMaintenance.take_back`)."""
+
+    @property
+    def behind(self) -> str:
+        """Why full scans take longer than they should although maintenance would help: it has not kept up. Empty if
+        it has."""
+        return self.due(BEHIND).get(Part.FILES, "")
+
+    @property
+    def scans(self) -> str:
+        """A sentence about full scans."""
+        files = self.files
+        small = f", {files.small:,} of them small" if files.small else ""
+        deletes = f" and {many(files.delete_files, 'file')} of deletes" if files.delete_files else ""
+        return (
+            f"A full scan opens {many(files.number, 'data file')}{small}{deletes}, and takes about "
+            f"{files.scan_ratio:.1f} times as long as that of a fresh copy."
+        )
+
+    def figures(self) -> dict[str, float]:
+        """What a full scan opens and reads."""
+        files = self.files
+        return {
+            "data_files": files.number,
+            "small_files": files.small,
+            "delete_files": files.delete_files,
+            "deleted_rows": files.deleted_rows,
+            "deleted_share": round(files.deleted_share, 4),
+            "data_bytes": files.bytes,
+            "scan_ratio": round(files.scan_ratio, 2),
+        }
 
     @property
     def rewritten_bytes(self) -> int:
@@ -123,18 +184,23 @@ def health(
     partition_by: Sequence[str] | None = None,
 ) -> Health:
     """The health of main. `now`: UTC; `stamps`, `consumed`, `partition_by`: as of the table's maintenance."""
-    head = current_snapshot(table)
-    stamped = None if head is None else stamped_snapshot(table, stamps)
+    stamped = None if current_snapshot(table) is None else stamped_snapshot(table, stamps)
     ids = expirable(
         table, settings, now, stamped=None if stamped is None else stamped.snapshot_id, consumed=consumed
     )
+    return replace(read_health(table, partition_by), expirable=len(ids))
+
+
+def read_health(table: Table, partition_by: Sequence[str] | None = None) -> Health:
+    """The health of main for its readers, to whom snapshots are nothing: none counts as expirable."""
+    head = current_snapshot(table)
     changed = partition_by is not None and bool(partition_changes(table, partition_by))
     is_broken = head is not None and not table.io.new_input(head.manifest_list).exists()
     files = Files() if head is None or is_broken else _files(table, head)
     return Health(
         files,
         snapshots=len(table.metadata.snapshots),
-        expirable=len(ids),
+        expirable=0,
         former_partitions=head is not None and (changed or (not is_broken and has_former_partitions(table))),
         is_broken=is_broken,
     )
@@ -154,12 +220,22 @@ def _files(table: Table, head: Snapshot) -> Files:
 def _looked_at(table: Table, head: Snapshot) -> Files:
     """The files of the head. Reads its manifests only if the summary shows that a rewrite may be worth it."""
     manifests, totals = head.manifests(table.io), summary(head)
-    number, deleted = (int(totals.get(f"total-{name}", "0")) for name in ("data-files", "position-deletes"))
-    found = {"manifests": len(manifests), "manifest_bytes": sum(each.manifest_length for each in manifests)}
+    number, deleted, rows, delete_files = (
+        int(totals.get(f"total-{name}", "0"))
+        for name in ("data-files", "position-deletes", "records", "delete-files")
+    )
+    found = {
+        "manifests": len(manifests),
+        "manifest_bytes": sum(each.manifest_length for each in manifests),
+        "rows": rows,
+        "delete_files": delete_files,
+        "deleted_rows": deleted,
+    }
     if number < SMALL_FILES and (not deleted or number < MIN_SMALL_FILES):
         size = int(totals.get("total-files-size", "0"))
         if not deleted or size < WORN_BYTES:
-            return Files(number, size, small=number, deleted_rows=deleted, rewritten_bytes=size, **found)
+            at_most = min(number, 1) if table.spec().is_unpartitioned() else number
+            return Files(number, size, partitions=at_most, small=number, rewritten_bytes=size, **found)
     entries = [
         (each.partition_spec_id, *one) for each in manifests for one in files_of_manifest(each, table.io)
     ]
@@ -189,7 +265,7 @@ def _looked_at(table: Table, head: Snapshot) -> Files:
         worn=len(worn),
         worn_bytes=sum(worn),
         rewritten_bytes=taken + sum(map(sum, mergeable)),
-        deleted_rows=deleted,
+        partitions=len({(spec, file.partition) for spec, file in data}),
         **found,
     )
 

@@ -150,6 +150,7 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "unmatched": sum(b.unmatched for b in batches),
         "bytes_replayed": sum(b.replayed_bytes for b in batches),
         "files_superseded": sum(b.superseded_files for b in batches),
+        **{name: getattr(batches[-1], name) for name in ("data_files", "delete_files", "deleted_rows")},
         "seconds": round(sum(seconds.values()), 3),
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
     }

@@ -9,9 +9,12 @@ from random import shuffle
 
 import dagster as dg
 
+from lake_assets.checks.lake_checks import READ_HEALTH
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import Lake
+from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.data_checks import check_key, evaluation_of
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
@@ -52,6 +55,7 @@ def maintenance_job(lake: Lake) -> dg.JobDefinition:
                 context.log.info("%s: %s", table.table, table.reason)
                 done = table.run()
                 context.log_event(observation(table, done))
+                report_health(context.instance, lake, table)
                 failed += _faults(lake, done)
             for identifier in due_ops(lake.runtime):
                 failed += _faults(lake, maintain_ops(lake.runtime, identifier))
@@ -88,6 +92,8 @@ def maintenance_sensor(lake: Lake, job: dg.JobDefinition) -> dg.SensorDefinition
         if not number:
             return dg.SkipReason("no table is due")
         context.log.info("; ".join(f"{table.table}: {table.reason}" for table in due))
+        for table in due:
+            report_health(context.instance, lake, table)
         return dg.RunRequest(tags={**run_tags(lake.config), "tables": many(number, "table")})
 
     return tables_stay_small
@@ -105,7 +111,7 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         "files_before": done.files_before,
         "files_rewritten": done.files_rewritten,
         "files_after": done.files_after,
-        "deleted_rows_before": table.health.files.deleted_rows,
+        **{f"{name}_before": value for name, value in table.health.figures().items() if name != "data_files"},
         "snapshots_before": done.snapshots_before,
         "snapshots_after": done.snapshots_after,
         "maintenance_seconds": done.seconds,
@@ -115,6 +121,19 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         description=f"Maintained: {table.reason}.",
         metadata={name: value for name, value in figures.items() if value},
     )
+
+
+def report_health(instance: dg.DagsterInstance, lake: Lake, table: TableUpkeep) -> None:
+    """Evaluates the table's check `read_health` now, and not only on its schedule, if that changes its outcome."""
+    own = (each for each in lake.checks if each.asset_key == table.asset_key and each.name == READ_HEALTH)
+    if (check := next(own, None)) is None:
+        return  # `broken` of the lake says why it has no checks
+    last = latest_evaluation(instance, check_key(check))
+    has_failed = last is not None and last.passed is False
+    if has_failed or table.health.behind:
+        found = evaluation_of(lake.runtime, instance, check)
+        if found.passed is has_failed:
+            instance.report_runless_asset_event(found)
 
 
 def _of_continuous_runs(instance: dg.DagsterInstance, lake: Lake) -> set[str]:

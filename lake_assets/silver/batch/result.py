@@ -61,6 +61,11 @@ class BatchResult:
     """When the oldest of its CDC files was written, UTC; None when it has none."""
     first_commit_at: datetime | None = None
     """The oldest commit of its changes, UTC."""
+    data_files: int = 0
+    """What a full scan of the table opens after the batch."""
+    delete_files: int = 0
+    deleted_rows: int = 0
+    """Rows of the data files that a scan reads in vain."""
     published_at: datetime | None = None
     """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)

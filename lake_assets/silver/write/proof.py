@@ -96,6 +96,7 @@ def proven(reader: BatchReader, head: Head, result: BatchResult, edit: Edit, beg
             f"{problem}. The batch {_span(context)} was not published.",
             "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
         )
+    after = summary(head.commit)
     unseen = _unseen_updates(context, edit, counts.removed)
     unknown = unseen
     if edit.present is not None and not (replaces or context.batch.epoch):
@@ -114,6 +115,9 @@ def proven(reader: BatchReader, head: Head, result: BatchResult, edit: Edit, beg
         unmatched=counted.unmatched,
         unseen_updates=unseen,
         position=position,
+        data_files=int(after.get("total-data-files", "0")),
+        delete_files=int(after.get("total-delete-files", "0")),
+        deleted_rows=int(after.get("total-position-deletes", "0")),
     )
 
 

@@ -139,10 +139,12 @@ def test_a_right_lake_passes_every_check_on_the_schedule(shop: Shop) -> None:
         ("silver", "unique_key"): True,
         ("silver", "not_null"): True,
         ("silver", "quarantine_growth"): True,
+        ("silver", "read_health"): True,
         ("silver", "allowed_names"): True,
         ("silver", "usual_number"): True,
         ("silver", "misspelt"): False,
         ("silver", "has_a_sale"): True,
+        ("gold", "read_health"): True,
         ("gold", "all_sales"): True,
     }
     (misspelt,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "misspelt"]

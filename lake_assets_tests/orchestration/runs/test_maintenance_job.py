@@ -11,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.log import file_log_maintenance
+from lake_assets.checks.lake_checks import READ_HEALTH
 from lake_assets.config import ContinuousConfig
 from lake_assets.iceberg.upkeep import ops_maintenance, table_health
 from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
+from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.runs import maintenance_job
 from lake_assets.orchestration.runs.continuous_job import continuous_job
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, SALES, Shop
@@ -62,6 +64,41 @@ def test_a_run_is_requested_for_what_is_due_and_ends_it(due: Shop) -> None:
     assert shown["maintenance_seconds"] > 0
     assert due.refusal(SENSOR) == "no table is due"
     assert [row["id"] for row in due.rows("silver_shop.sales")] == [1, 2, 3]
+
+
+def test_a_table_that_is_slow_to_read_fails_its_check_until_it_is_maintained(
+    spark: SparkSession, new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sensor and the run evaluate it, whatever its schedule, but only if its outcome changes."""
+    monkeypatch.setattr(table_health, "SMALL_FILES", 3)
+    shop = new_shop(marts=(), automation={"rewrite_below_mb": 0})
+    check = dg.AssetCheckKey(SALES, READ_HEALTH)
+
+    def evaluations() -> list[bool | None]:
+        return [found.passed for found in check_executions(shop.instance, check)]
+
+    shop.load("sales", [1])
+    for number in range(2, 7):
+        shop.change("sales", [number])
+        shop.apply()
+    shop.request(SENSOR)
+    assert evaluations() == [], "it is due, but not behind"
+    shop.change("sales", [7])
+    shop.apply()
+    for _ in range(2):
+        shop.request(SENSOR)
+        assert evaluations() == [False]
+    last = latest_evaluation(shop.instance, check)
+    assert last is not None
+    assert last.is_warning
+    assert (last.description or "").startswith(
+        "It has 6 small files. A full scan opens 6 data files, 6 of them"
+    )
+    assert run(shop).success
+    assert evaluations() == [True, False]
+    (shown,) = observed(shop)
+    assert (shown["small_files_before"], shown["files_after"]) == (6, 1)
+    assert shown["scan_ratio_before"] > 1
 
 
 def test_the_lakes_own_tables(due: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

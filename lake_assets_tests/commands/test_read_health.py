@@ -1,0 +1,90 @@
+"""What a full scan of a table costs, where the lake shows it: the check, `status`, the board, `maintain --dry-run`.
+
+Here: tables of PyIceberg, without Spark. Not here: the figures and limits (`iceberg/test_table_health.py`), the check
+before and after a maintenance (`orchestration/runs/test_maintenance_job.py`).
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.checks.data_check import Outcome
+from lake_assets.checks.lake_checks import READ_HEALTH
+from lake_assets.commands.board.board import content
+from lake_assets.commands.show.status import slow_lines, status
+from lake_assets.config import Mode
+from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.upkeep import table_health
+from lake_assets.lake import Lake
+from lake_assets.silver.table.position import Position
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, small_lake
+from lake_assets_tests.helpers.orchestration.dagster_shop import TOTAL
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setattr(table_health, "SMALL_FILES", 3)
+    tables = {"public.sales": {**ITEMS, "also": ["history"]}}
+    return small_lake(tmp_path, tables, [TOTAL])
+
+
+def written(lake: Lake, identifier: str, files: int) -> None:
+    """Commits of batches, each with a file."""
+    ensure_namespace(lake.runtime.catalog, identifier.partition(".")[0])
+    table = lake.runtime.catalog.create_table_if_not_exists(identifier, ROWS.schema)
+    for _ in range(files):
+        table.append(ROWS, snapshot_properties=Position(log_offset=1).properties())
+
+
+def outcomes(lake: Lake) -> dict[str, Outcome]:
+    found = [check for check in lake.checks if check.name == READ_HEALTH]
+    assert all(check.warns and check.needs_rows for check in found)
+    return {check.asset_key[-1]: check.evaluate(lake.runtime) for check in found}
+
+
+def test_each_table_has_the_check(lake: Lake) -> None:
+    """Also those of further shapes, which have files of their own."""
+    assert {target.mode for target in lake.targets} == {Mode.CURRENT, Mode.HISTORY}
+    assert outcomes(lake) == dict.fromkeys(
+        ("sales", "sales_history", TOTAL.name), Outcome(True, "The table does not exist yet.")
+    )
+
+
+def test_a_table_whose_maintenance_has_not_kept_up(lake: Lake) -> None:
+    for name in ("silver_shop.sales", "silver_shop.sales_history", TOTAL.identifier):
+        written(lake, name, 5)
+    assert all(found.passed for found in outcomes(lake).values()), "twice the limit is six"
+    assert slow_lines(lake, status(lake)) == []
+    for name in ("silver_shop.sales", TOTAL.identifier):
+        written(lake, name, 1)
+    found = outcomes(lake)
+    assert {name: each.passed for name, each in found.items()} == {
+        "sales": False,
+        "sales_history": True,
+        TOTAL.name: False,
+    }
+    scans = (
+        "A full scan opens 6 data files, 6 of them small, and takes about "
+        f"{found['sales'].figures['scan_ratio']:.1f} times as long as that of a fresh copy."
+    )
+    assert found["sales"].state == f"It has 6 small files. {scans}"
+    assert found["sales"].figures["next_step"] == "lake-assets maintain --table silver_shop.sales"
+    assert (found["sales"].figures["data_files"], found["sales"].figures["small_files"]) == (6, 6)
+    lines = status(lake)
+    assert slow_lines(lake, lines) == [
+        f"{name} has 6 small files. {scans} Run `lake-assets maintain`."
+        for name in ("silver_shop.sales", TOTAL.identifier)
+    ]
+    shown = {line.table: json.loads(json.dumps(asdict(line)))["full_scan"] for line in lines}
+    assert shown["silver_shop.sales"] == {
+        name: found["sales"].figures[name] for name in shown["silver_shop.sales"]
+    }
+    assert shown["silver_shop.sales_history"] == {}, "it is stopped: PyIceberg's table has no history's shape"
+    board = content(lake)
+    assert board.count(f"<small>6 small files. {scans}</small>") == 2, "of a silver table and of a mart"
+    assert "cannot be read" not in board
