@@ -47,9 +47,14 @@ def test_files_with_deleted_rows(
     assert of_items(bench).health.files.number == files
     for marked in range(1, 4):
         bench.put(changed(clock, *(("D", 10 * number + marked, "a") for number in range(files))))
-        bench.apply()
+        (batch,) = bench.apply()["items"]
         found = of_items(bench)
         assert found.health.files.deleted_rows == files * marked
+        assert found.health.files.deleted_share == pytest.approx(marked / 10)
+        assert found.health.files.delete_files == files
+        shown = found.health.figures()
+        in_commit = {name: shown[name] for name in ("data_files", "delete_files", "deleted_rows")}
+        assert {name: getattr(batch, name) for name in in_commit} == in_commit
         is_due = marked / 10 >= WORN_SHARE
         assert (found.health.files.worn, found.reason) == (
             (files, f"{files} files with many deleted rows") if is_due else (0, "")
@@ -58,6 +63,8 @@ def test_files_with_deleted_rows(
     done = of_items(bench).run()
     assert done.error is None
     after = of_items(bench)
+    assert (after.health.files.delete_files, after.health.files.scan_ratio) == (0, 1.0)
+    assert found.health.files.scan_ratio > 1
     assert (after.reason, after.health.files.deleted_rows, after.health.files.number) == ("", 0, 1)
     assert bench.rows() == rows == bench.truth()
 

@@ -38,6 +38,8 @@ def test_what_a_materialization_says(shop: Shop) -> None:
         "rows_written": 2,
         "rows_removed": 0,
         "files": 3,
+        "data_files": 1,
+        "delete_files": 0,
         "bytes": sizes,
         "position": 3,
     }
