@@ -26,10 +26,8 @@ from lake_assets_tests.upgrade.shop import (
     with_columns,
     write,
 )
+from lake_assets_tests.upgrade.stored import HERE, LOCATION
 
-HERE = Path(__file__).parent
-LOCATION = "lake"
-"""The name of the stored folder."""
 CONF = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.codegen.wholeStage": False,
