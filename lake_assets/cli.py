@@ -26,6 +26,7 @@ from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.mend.repair_cli import repair
 from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.package.package_cli import package
+from lake_assets.commands.remove.remove_cli import destroy, remove
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
@@ -62,6 +63,8 @@ app.command()(repair)
 app.command()(erase)
 for command in (rebuild, replay, full_load, restore, recover, detach):
     app.command(command.__name__.replace("_", "-"), rich_help_panel="Repairs, one by one")(command)
+app.command()(remove)
+app.command()(destroy)
 app.command()(pause)
 app.command()(resume)
 app.command()(snapshots)

@@ -53,6 +53,10 @@ class Findings:
             subject: finding for (its, subject), finding in known.items() if its == kind and finding.content
         }
 
+    def forget(self, subject: str) -> None:
+        """Removes what is found of the subject. Raises as `OpsTable.forget`."""
+        self._table.forget("subject", subject)
+
     def note(self, kind: str, subject: str, content: Mapping[str, Any]) -> None:
         """Records the content if it differs from the newest one; empty content resolves the finding. Raises as
         `OpsTable.append`."""

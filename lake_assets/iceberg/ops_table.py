@@ -17,11 +17,11 @@ from pyiceberg.types import NestedField
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.config import parse_column
-from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
 from lake_assets.iceberg.lake_format import FORMAT, FORMAT_VERSION, format_of, refuse_newer
+from lake_assets.iceberg.ops_access import answered
 from lake_assets.iceberg.table_io import add_missing_columns, current_snapshot
 from lake_assets.iceberg.upkeep.ops_maintenance import maintain_small_table
 
@@ -69,17 +69,13 @@ class OpsTable(Generic[T]):
 
     def parsed(self) -> T:
         """The parsed rows of the current snapshot."""
-        try:
-            # Without the lock, so that threads do not wait for the catalog one after the other.
-            table = self._load()
-            with self._lock:
-                self._take(table)
-                return self._parsed
-        except FileNotFoundError as error:
-            raise LakeError(
-                f"{self._identifier}: one of its files is gone ({error}), so that the catalog was restored to an "
-                "earlier state, or the file was deleted. Run `lake-assets recover`."
-            ).mended_by(Remedy.RECOVER) from error
+        # Without the lock, so that threads do not wait for the catalog one after the other.
+        return answered(self._identifier, lambda: self._parsed_of(self._load()))
+
+    def _parsed_of(self, table: Table | None) -> T:
+        with self._lock:
+            self._take(table)
+            return self._parsed
 
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process
@@ -109,6 +105,16 @@ class OpsTable(Generic[T]):
             append_rows(self._with_columns(table) if table is not None else self._create(), new)
         if table is not None and len(table.metadata.snapshots) > MOST_REPLACED:
             maintain_small_table(table)
+
+    def forget(self, column: str, value: str) -> None:
+        """Removes the rows that have the value in the column; does nothing if no row has it. Raises
+        CommitFailedException when another process appended meanwhile."""
+        with self._lock:
+            table = self._refresh()
+            known = _python_rows(table) if table is not None else []
+            kept = [row for row in known if row[column] != value]
+            if table is not None and len(kept) < len(known):
+                self._with_columns(table).overwrite(self._as_arrow(kept))
 
     def rename(self, column: str, before: str, after: str) -> None:
         """Replaces a value of one column in all rows; does nothing if no row has it. Raises CommitFailedException when

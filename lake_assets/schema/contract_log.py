@@ -54,6 +54,10 @@ class ContractLog:
         self._table.append(next_version)
         return self.of(silver_table)
 
+    def forget(self, silver_table: str) -> None:
+        """Removes the versions of a table. Raises as `OpsTable.forget`."""
+        self._table.forget("silver_table", silver_table)
+
     def rename(self, silver_table: str, new: str) -> None:
         """Assigns the versions of a table to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)

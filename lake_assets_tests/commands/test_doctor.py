@@ -35,6 +35,7 @@ EXAMINED = [
     "disk",
     "tables",
     "paused",
+    "erasures",
     "quarantine",
     "branches",
 ]

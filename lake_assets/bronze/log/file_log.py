@@ -6,7 +6,7 @@ small (`file_log_maintenance.py`).
 
 An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
 refused commit with the same offsets, which another process has taken meanwhile. So the table property allows PyIceberg
-no retries, and the log's own retries (`log_access.py`) read it first.
+no retries, and the log's own retries read it first.
 """
 
 import logging
@@ -27,7 +27,6 @@ from lake_assets.bronze.log.admission import new_records
 from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.log.landed_records import landed_records
-from lake_assets.bronze.log.log_access import TABLE, answered, competing, room
 from lake_assets.bronze.log.log_record import (
     LOG_SCHEMA,
     LoggedFile,
@@ -47,11 +46,13 @@ from lake_assets.config import TableName
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.lake_format import refuse_newer
+from lake_assets.iceberg.ops_access import answered, competing, room
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 from lake_assets.iceberg.table_io import add_missing_columns
 
 __all__ = ["TABLE", "FileLog", "LoggedFile", "NewFile"]
 
+TABLE = f"{NAMESPACE}.bronze_files"
 _utc_now = partial(datetime.now, UTC)
 _logger = logging.getLogger(__name__)
 
@@ -79,11 +80,11 @@ class FileLog:
         self._view = LogView(owner=owner)
         self._identity: str | None = None
 
-    @room()
+    @room(TABLE)
     def ensure(self, before_first: Callable[[], None] = lambda: None) -> None:
         """Creates the table, or adds the columns and properties that an existing one lacks. Raises NotLogged when the
         disk is full, LakeError when its metadata is gone. `before_first`: called before it creates the table."""
-        table = answered(self._load)
+        table = answered(TABLE, self._load)
         if table is None:
             before_first()
             ensure_namespace(self._catalog, NAMESPACE)
@@ -146,7 +147,7 @@ class FileLog:
             loaded = self._load()
             return list(scan(loaded, self._owner, None if everything else wanted)) if loaded else []
 
-        return answered(read)
+        return answered(TABLE, read)
 
     def identity(self) -> str:
         """The log table's UUID, as last loaded; empty without a table."""
@@ -315,7 +316,7 @@ class FileLog:
                 proposed = propose()
                 if proposed:
                     try:
-                        with room():
+                        with room(TABLE):
                             append_rows(table, to_arrow(proposed))
                     except CommitStateUnknownException:
                         unsure = proposed
@@ -355,4 +356,4 @@ class FileLog:
                 self._view = self._view.brought_up_to(table)
             return table
 
-        return answered(read)
+        return answered(TABLE, read)

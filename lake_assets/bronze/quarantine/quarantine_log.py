@@ -139,6 +139,10 @@ class Quarantine:
             if known.newest[id_].silver_table == silver_table
         ]
 
+    def forget(self, silver_table: str) -> None:
+        """Removes a table's entries. Raises as `OpsTable.forget`."""
+        self._table.forget("silver_table", silver_table)
+
     def rename(self, silver_table: str, new: str) -> None:
         """Assigns a table's entries to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)

@@ -103,9 +103,9 @@ def _refuse_others(target: Target, keys: ErasedKeys, found: Sequence[FoundRows])
     if undecided := [each for each in found if each.undecided]:
         first = undecided[0]
         raise LakeError(
-            f"{first.file.path}, row {first.undecided[0] + 1}, cannot be read, and its text has one of the keys; there "
-            f"are {sum(len(each.undecided) for each in undecided)} such rows. Correct or remove them in the files (see "
-            "`lake-assets quarantine show`), and run it again."
+            f"{first.file.path}, row {first.undecided[0] + 1}, cannot be read, and its text has one of the keys "
+            f"({many(sum(len(each.undecided) for each in undecided), 'such row')} in all). Correct or remove it in the "
+            "file (see `lake-assets quarantine show`), and run it again."
         )
 
 

@@ -19,6 +19,7 @@ from lake_assets.bronze.quarantine.raw_rows import numbered_records
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.words import many
 
 _ARROW_SCHEMA = b"ARROW:schema"
 
@@ -39,7 +40,7 @@ def content_without(store: ObjectStore, file: LoggedFile, dms: DmsSettings, rows
             kept.append(record)
     if removed != len(rows):
         raise LakeError(
-            f"{file.path}: {removed} of the {len(rows)} rows to erase were found again: run it again."
+            f"{file.path}: {many(len(rows), 'row', 'are')} to be erased, and {removed} were found again: run it again."
         )
     content = b"".join(kept)
     # Without a time, so that the same rows give the same bytes.

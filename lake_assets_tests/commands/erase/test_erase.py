@@ -14,9 +14,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import LakeError
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.erase.erasure_log import ErasureLog
-from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.people import (
+from lake_assets_tests.commands.erase.people import (
     HERS,
     TABLE,
     apply_all,
@@ -28,6 +26,8 @@ from lake_assets_tests.helpers.lakes.people import (
     person,
     plan_of,
 )
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FORMATS = ("csv", "csv.gz", "parquet", "transactions")

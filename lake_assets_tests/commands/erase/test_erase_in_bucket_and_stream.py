@@ -16,9 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config import S3Config
 from lake_assets.errors import LakeError
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.helpers.files.dms_messages import NOON, MemoryStream, message
-from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.people import (
+from lake_assets_tests.commands.erase.people import (
     HERS,
     PEOPLE,
     TABLE,
@@ -28,6 +26,8 @@ from lake_assets_tests.helpers.lakes.people import (
     left_of_her,
     plan_of,
 )
+from lake_assets_tests.helpers.files.dms_messages import NOON, MemoryStream, message
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.random_history import TABLE as LANDED
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 from lake_assets_tests.silver.test_stream_histories import loaded, stream, stream_bench

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.erase.erase import Followers, erase
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.helpers.lakes.people import (
+from lake_assets_tests.commands.erase.people import (
     TABLE,
     apply_all,
     erased,

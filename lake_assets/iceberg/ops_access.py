@@ -1,6 +1,6 @@
-"""Reading and writing the file log beside other processes, and what their faults mean to a user.
+"""Reading and writing a table of the platform's own beside other processes, and what its faults mean to a user.
 
-Here: the retries, and the errors. Not here: what is read and written (`file_log.py`).
+Here: the retries, and the errors. Not here: what is read and written (`ops_table.py`, `bronze/log/file_log.py`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,16 +11,14 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import LakeError, Remedy
-from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.spark.causes import disk_full, root_cause
 from lake_assets.storage.stored_object import NotLogged
 
-TABLE = f"{NAMESPACE}.bronze_files"
 T = TypeVar("T")
 
 
 @contextmanager
-def room() -> Iterator[None]:
+def room(identifier: str) -> Iterator[None]:
     """Raises NotLogged when the disk is full."""
     try:
         yield
@@ -28,15 +26,16 @@ def room() -> Iterator[None]:
         if not disk_full(error):
             raise
         raise NotLogged(
-            f"The disk that holds {TABLE} is full ({root_cause(error)}): new files could not be logged. No file "
+            f"The disk that holds {identifier} is full ({root_cause(error)}): new files could not be logged. No file "
             "is lost: make room, and the next scan finds them."
         ) from error
 
 
 def competing() -> Retrying:
-    """Attempts to write, until one is faster than those of other processes."""
+    """Attempts to write, until one is faster than those of other processes. The caller looks whether an attempt whose
+    answer was lost has succeeded."""
     return Retrying(
-        # FileNotFoundError: another process merged and deleted a file that this append was reading.
+        # FileNotFoundError: another process merged and deleted a file that this attempt was reading.
         retry=retry_if_exception_type(
             (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
         ),
@@ -46,9 +45,9 @@ def competing() -> Retrying:
     )
 
 
-def answered(read: Callable[[], T]) -> T:
+def answered(identifier: str, read: Callable[[], T]) -> T:
     """What `read` returns. Raises LakeError when the table's metadata is gone."""
-    # Maintenance may delete old metadata and merged files under a slow reader; newer files hold the same records.
+    # Maintenance may delete old metadata and merged files under a slow reader; newer files hold the same rows.
     retrying = Retrying(
         retry=retry_if_exception_type(FileNotFoundError),
         wait=wait_random_exponential(multiplier=0.02, max=1),
@@ -59,6 +58,6 @@ def answered(read: Callable[[], T]) -> T:
         return retrying(read)
     except FileNotFoundError as error:
         raise LakeError(
-            f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or "
-            "the file was deleted. Run `lake-assets recover`."
+            f"{identifier}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, "
+            "or the file was deleted. Run `lake-assets recover`."
         ).mended_by(Remedy.RECOVER) from error
