@@ -29,7 +29,7 @@ def test_the_version() -> None:
 @pytest.mark.parametrize(
     ("typed", "position", "expected"),
     [
-        ("lake-assets re", "1", {"rebuild", "recover", "repair", "replay", "report", "restore", "resume"}),
+        ("lake-assets rep", "1", {"repair", "replay", "report"}),
         ("lake-assets new ", "2", {"mart", "source", "table"}),
         ("lake-assets sync --ta", "2", {"--table"}),
     ],
