@@ -28,7 +28,8 @@ from lake_assets.commands.show.show import show_latency
 from lake_assets.config.config_file import load_lake
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets.silver.table.batch_latency import Spread, passages
+from lake_assets.silver.batch_log.record_batches import batches_since
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.spark.preflight import free_port
 
 TABLES, KEYS = 5, 2000
@@ -84,7 +85,9 @@ def run(folder: Path, minutes: float) -> None:
         time.sleep(PAUSES[1])
         show_latency(Console(width=150), latency(lake, since=since))
         loaded = LoadedTables(lake.runtime.catalog)
-        ways = [way for target in lake.targets for way in passages(loaded.table(target.identifier)).values()]
+        tables = {target.identifier: loaded.table(target.identifier) for target in lake.targets}
+        batches = batches_since(lake.runtime.catalog, tables, since)
+        ways = [way for rows in batches.values() for row in rows if (way := row.passage) is not None]
         seconds = [way.from_file for way in ways if way.landed >= since]
         print(f"file visible to silver readable, {len(seconds)} files: {Spread.of(seconds)}")
     finally:

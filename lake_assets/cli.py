@@ -24,7 +24,7 @@ from lake_assets.commands.mend.mending_cli import detach, full_load, recover, re
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.mend.repair_cli import repair
-from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
+from lake_assets.commands.options import Table, lake_of
 from lake_assets.commands.package.package_cli import package
 from lake_assets.commands.remove.remove_cli import destroy, remove
 from lake_assets.commands.run.backfill_cli import backfill
@@ -37,6 +37,7 @@ from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.new_cli import new
 from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
+from lake_assets.commands.show_cli import batches, latency, metrics, status
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.words import many, printable
@@ -58,6 +59,10 @@ app.add_typer(new, name="new")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
+app.command()(status)
+app.command()(latency)
+app.command()(batches)
+app.command()(metrics)
 app.command()(doctor)
 app.command()(repair)
 app.command()(erase)
@@ -248,59 +253,6 @@ def sync(
 ) -> None:
     """Scan the sources, apply new files, and compute marts: the main job without the UI."""
     raise typer.Exit(run_sync(context.obj, source, table, gold))
-
-
-@app.command()
-def status(
-    context: typer.Context,
-    as_json: AsJson = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show also tables that are up to date, or have no files yet.")
-    ] = False,
-) -> None:
-    """Show the state, position, pending files, lag, rows and last batch of tables that need attention or have work to
-    do. Exit with 1 if a table fails or has stopped, a scan has failed, messages of a stream do not land, a warehouse
-    lacks commits, or a mart cannot be used. JSON has all tables."""
-    from lake_assets.commands.show.show import show_status
-    from lake_assets.commands.show.status import late_lines, slow_lines, stray_lines, stream_lines
-    from lake_assets.commands.show.status import status as table_status
-    from lake_assets.silver.plan.planner import State
-
-    lake = lake_to_show(context)
-    lines, unscanned = table_status(lake), lake.runtime.scan_failures.sentences()
-    streams, late = stream_lines(lines), late_lines(lake)
-    for text in unscanned:
-        err.print(text, highlight=False)
-    if as_json:
-        print_json(lines)
-    else:
-        show_status(out, lines, every=every)
-        for text in [*streams, *stray_lines(lines), *slow_lines(lake, lines)]:
-            err.print(text, highlight=False)
-        for text in late:
-            err.print(text, highlight=False)
-        for line in lines:
-            if line.quarantine_note is not None:
-                err.print(line.quarantine_note)
-        if any(line.state is State.STOPPED for line in lines):
-            err.print("`lake-assets repair` shows what ends the stops.", highlight=False)
-    is_wrong = (
-        lake.broken or unscanned or late or any(streams.values()) or any(line.is_wrong for line in lines)
-    )
-    raise typer.Exit(1 if is_wrong else 0)
-
-
-@app.command()
-def latency(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show how long changes took from the source to the file, to silver and to the marts."""
-    from lake_assets.commands.show.latency import latency as table_latency
-    from lake_assets.commands.show.show import show_latency
-
-    found = table_latency(lake_to_show(context))
-    if as_json:
-        print_json(found)
-    else:
-        show_latency(out, found)
 
 
 @app.command()

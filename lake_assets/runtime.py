@@ -69,6 +69,8 @@ class LakeRuntime:
         """Why tables of lake.yaml wait for their columns, and are not in `lake`."""
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
+        self.run_id = ""
+        """The run of Dagster for which this process applies batches; their commits have it. Empty without one."""
 
     @cached_property
     def catalog(self) -> Catalog:

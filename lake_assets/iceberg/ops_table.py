@@ -81,18 +81,18 @@ class OpsTable(Generic[T]):
         """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process
         appended meanwhile. Raises PyIceberg's CommitFailedException after thirty lost races in a row."""
         with self._lock:
-            return _until_won()(self._append_once, decide)
+            return until_won()(self._append_once, decide)
 
     def replace(self, decide: Callable[[T], Sequence[Row]]) -> None:
         """Replaces all rows by those that `decide` makes of the parsed rows; otherwise as `append`."""
         with self._lock:
-            _until_won()(self._replace_once, decide)
+            until_won()(self._replace_once, decide)
 
     def _append_once(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         table = self._refresh()
         new = list(decide(self._parsed))
         if new:
-            table = self._with_columns(table) if table is not None else self._create()
+            table = self._with_columns(table) if table is not None else self._created()
             append_rows(table, self._as_arrow(new))
         return new
 
@@ -102,7 +102,7 @@ class OpsTable(Generic[T]):
         if table is not None and _python_rows(table):
             self._with_columns(table).overwrite(new)
         elif new.num_rows:
-            append_rows(self._with_columns(table) if table is not None else self._create(), new)
+            append_rows(self._with_columns(table) if table is not None else self._created(), new)
         if table is not None and len(table.metadata.snapshots) > MOST_REPLACED:
             maintain_small_table(table)
 
@@ -143,16 +143,8 @@ class OpsTable(Generic[T]):
                 raise CommitFailedException(f"{self._identifier}: another process appended first")
         return table
 
-    def _create(self) -> Table:
-        """The new table. Raises CommitFailedException if another process has created it meanwhile, with rows that
-        `decide` has not seen: an append to it would find no conflict."""
-        ensure_namespace(self._catalog, NAMESPACE)
-        table = self._catalog.create_table_if_not_exists(
-            self._identifier, self._schema, properties=PROPERTIES
-        )
-        if current_snapshot(table) is not None:
-            raise CommitFailedException(f"{self._identifier}: another process appended first")
-        return table
+    def _created(self) -> Table:
+        return create_empty(self._catalog, self._identifier, self._schema)
 
     def _refresh(self) -> Table | None:
         table = self._load()
@@ -177,16 +169,31 @@ class OpsTable(Generic[T]):
             self._snapshot_id = snapshot.snapshot_id
 
 
-def _until_won() -> Retrying:
+def create_empty(catalog: Catalog, identifier: str, schema: Schema) -> Table:
+    """The new table. Raises CommitFailedException if another process has created it meanwhile, with rows that the
+    caller has not seen: an append to it would find no conflict."""
+    ensure_namespace(catalog, NAMESPACE)
+    table = catalog.create_table_if_not_exists(identifier, schema, properties=PROPERTIES)
+    if current_snapshot(table) is not None:
+        raise CommitFailedException(f"{identifier}: another process appended first")
+    return table
+
+
+def until_won(attempts: int = 30) -> Retrying:
+    """Calls an append by compare-and-set again until no other process comes first, so many times at most."""
     return Retrying(
         retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
         wait=wait_random_exponential(multiplier=0.02, max=1),
-        stop=stop_after_attempt(30),
+        stop=stop_after_attempt(attempts),
         reraise=True,
     )
 
 
 def _python_rows(table: Table) -> list[Row]:
-    found = rows(table.scan())
+    return python_rows(rows(table.scan()))
+
+
+def python_rows(found: pa.Table) -> list[Row]:
+    """The rows by column; times in UTC."""
     columns = [values(column) for column in found.columns]
     return [dict(zip(found.column_names, row, strict=True)) for row in zip(*columns, strict=True)]

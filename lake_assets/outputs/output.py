@@ -1,4 +1,4 @@
-"""The interface of what follows the commits of the lake: alarms, warehouses.
+"""The interface of what follows the commits of the lake: the batch log, alarms, warehouses.
 
 An output is level-triggered: each time it compares what the lake has with what it has shown, so a kill loses nothing,
 and commits that it has missed are one step. It runs beside the pipeline: its failure fails no run and delays none.

@@ -20,6 +20,8 @@ from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.iceberg.upkeep.table_maintenance import EVERY_PART, Maintained, Part, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.batch_log.batches_table import BatchLog
+from lake_assets.silver.batch_log.record_batches import record_batches
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
@@ -27,6 +29,7 @@ from lake_assets.spark.causes import root_cause
 from lake_assets.spark.connect.connect_address import server_lost
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
 # A mart whose rows another writer has changed is recomputed; a re-stamp of its consumption would hide the change.
@@ -59,7 +62,12 @@ def maintain_silver(
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, parts, target.partition_by)
+    def record(table: "Table") -> None:
+        record_batches(BatchLog(runtime.catalog), [table])
+
+    return _maintain(
+        runtime, target.identifier, SILVER, consumed, keep_commits, parts, target.partition_by, record
+    )
 
 
 def maintain_mart(
@@ -168,6 +176,7 @@ def _maintain(
     keep_commits: int | None,
     parts: Collection[Part],
     partition_by: Sequence[str] | None = None,
+    before_expiry: "Callable[[Table], object]" = lambda table: None,
 ) -> Maintained:
     with _session(runtime, parts) as spark:
         if runtime.branches is not None and Part.FILES in parts:
@@ -175,7 +184,15 @@ def _maintain(
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
         done = TableMaintenance(
-            spark, runtime.catalog, identifier, stamps, settings, consumed, keep_commits, partition_by
+            spark,
+            runtime.catalog,
+            identifier,
+            stamps,
+            settings,
+            consumed,
+            keep_commits,
+            partition_by,
+            before_expiry,
         ).run(parts)
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done

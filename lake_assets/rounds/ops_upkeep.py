@@ -20,23 +20,27 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.iceberg.upkeep.ops_maintenance import MAX_SMALL_FILES, maintain_small_table
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.batch_log import batches_table
 
 logger = logging.getLogger(__name__)
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_maintenance.maintain_file_log,
+    batches_table.TABLE: batches_table.maintain_batch_log,
     f"{NAMESPACE}.quarantine": maintain_small_table,
     f"{NAMESPACE}.contracts": maintain_small_table,
     f"{NAMESPACE}.{findings.NAME}": partial(maintain_small_table, needed=findings.newest),
     f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,
 }
 
+LOGS = {file_log.TABLE, batches_table.TABLE}
+"""Tables that each append keeps small."""
+
 
 def due_ops(runtime: LakeRuntime) -> list[str]:
-    """The tables with many snapshots or files, but for the file log, which each append keeps small, and for tables that
-    cannot be read."""
+    """The tables with many snapshots or files, but for LOGS, and for tables that cannot be read."""
     found = []
-    for identifier in OPS.keys() - {file_log.TABLE}:
+    for identifier in OPS.keys() - LOGS:
         try:
             table = _loaded(runtime, identifier)
         except LakeError as error:

@@ -23,6 +23,7 @@ from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime, owner_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.contract_log import new_version
+from lake_assets.silver.batch_log import batches_table
 from lake_assets.silver.table.guard import source_table
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.position import Position, PositionLost, read_position
@@ -30,6 +31,7 @@ from lake_assets.silver.table.targets import Target
 
 OPS_TABLES = (
     file_log.TABLE,
+    batches_table.TABLE,
     *(f"{NAMESPACE}.{name}" for name in ("contracts", "quarantine", findings.NAME, alarm_log.NAME)),
 )
 

@@ -41,12 +41,13 @@ def advise(
     """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake.
 
     What you do not give is measured: the workload by the newest day's change files in the log, the seconds of a batch
-    by the commits that the tables still have."""
+    by those of the last seven days."""
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import TABLE_CORE_SECONDS, Workload, knobs_of
     from lake_assets.commands.show.measured_rates import batch_seconds, measured
     from lake_assets.iceberg.table_io import load_table
+    from lake_assets.silver.batch_log.record_batches import batches_since, recently
 
     lake = lake_of(context)
     name = source or next(iter(lake.config.sources))
@@ -56,8 +57,10 @@ def advise(
     known = len(lake.runtime.file_log.newest(name)) if files is None else files
     tables = len(config.tables)
     rates = measured(lake.runtime.file_log.files(name))
-    targets = [target for target in lake.targets if target.source == name]
-    batches = batch_seconds(load_table(lake.runtime.catalog, target.identifier) for target in targets)
+    own = [target.identifier for target in lake.targets if target.source == name]
+    loaded = {identifier: load_table(lake.runtime.catalog, identifier) for identifier in own}
+    recorded = batches_since(lake.runtime.catalog, loaded, recently())
+    batches = batch_seconds(row for rows in recorded.values() for row in rows)
     work = Workload(
         tables,
         min(busy or (rates.busy if rates else tables), tables),

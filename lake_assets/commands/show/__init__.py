@@ -1,1 +1,1 @@
-"""Commands that report: `status`, `latency`."""
+"""Commands that report: `status`, `latency`, `batches`, `metrics`."""

@@ -5,6 +5,7 @@ be an error, `[red]` would vanish) and without emoji codes. Only what a terminal
 are set separately.
 """
 
+import io
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
@@ -37,6 +38,16 @@ def results(width: int = WIDE) -> Console:
 def messages() -> Console:
     """Standard error, without line wrapping."""
     return _Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+
+
+def printed(show: Callable[[Console], object], like: Console) -> Text:
+    """What `show` prints on a console of the size and the colours of another one."""
+    console = _Console(
+        file=io.StringIO(), width=like.width, force_terminal=like.is_terminal, markup=False, emoji=False
+    )
+    with console.capture() as taken:
+        show(console)
+    return Text.from_ansi(taken.get())
 
 
 def table_of(

@@ -1,7 +1,7 @@
 """`lake-assets latency`: how long changes took from the source's commit to the file, to silver, to the marts.
 
-Here: the figures over the snapshots that the tables still have. Not here: the figures of one snapshot
-(`silver/table/batch_latency.py`, `gold/mart_latency.py`), printing (`show.py`).
+Here: the figures over silver's batches and the snapshots that the marts still have. Not here: the figures of one of
+them (`silver/table/batch_latency.py`, `gold/mart_latency.py`), printing (`show.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,8 @@ from datetime import datetime
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
-from lake_assets.silver.table.batch_latency import Passage, Spread, passages
+from lake_assets.silver.batch_log.record_batches import batches_since, recently
+from lake_assets.silver.table.batch_latency import Passage, Spread
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 """Upper bounds of the histogram's bars, in seconds; the last bar has the values above."""
@@ -36,11 +37,12 @@ class TableLatency:
 
 def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
     """Every silver table and mart that has a commit with changes; without Spark and Dagster. `since` (UTC): only of
-    files that were written at or after this time."""
+    files that were written at or after this time; by default, silver's batches of the last days count."""
     loaded = LoadedTables(lake.runtime.catalog)
+    tables = {target.identifier: loaded.table(target.identifier) for target in lake.targets}
+    batches = batches_since(lake.runtime.catalog, tables, since or recently())
     found = [
-        (target.identifier, list(passages(loaded.table(target.identifier)).values()))
-        for target in lake.targets
+        (name, [way for row in rows if (way := row.passage) is not None]) for name, rows in batches.items()
     ]
     found += [(mart.identifier, mart_passages(loaded, mart)) for mart in lake.marts]
     if since is not None:

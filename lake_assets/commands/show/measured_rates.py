@@ -1,7 +1,7 @@
 """The workload of a source, measured by its files and tables, for `lake-assets advise`.
 
-Here: the rates of the newest day by the file log, and the seconds of a batch by the tables' snapshots. Not here: the
-estimates (`commands/setup/advise.py`).
+Here: the rates of the newest day by the file log, and the seconds of a batch by the batch log. Not here: the estimates
+(`commands/setup/advise.py`).
 """
 
 from collections import defaultdict
@@ -11,12 +11,9 @@ from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 
-from pyiceberg.table import Table
-
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.iceberg.table_io import summary
-from lake_assets.silver.table.position import BATCH
+from lake_assets.silver.batch_log.batch_row import BatchRow
 
 WINDOW = timedelta(days=1)
 FEWEST = 20
@@ -67,9 +64,8 @@ def measured(files: Iterable[LoggedFile]) -> Rates | None:
     )
 
 
-def batch_seconds(tables: Iterable[Table | None]) -> tuple[float, int] | None:
-    """The median seconds of the batches of changes in the tables' snapshots, and the number of batches; None with fewer
-    than FEWEST. These are core-seconds: as many batches are applied at a time as there are cores."""
-    summaries = [summary(snapshot) for table in tables if table is not None for snapshot in table.snapshots()]
-    found = [float(given[f"{BATCH}seconds"]) for given in summaries if given.get(f"{BATCH}kind") == "cdc"]
+def batch_seconds(batches: Iterable[BatchRow]) -> tuple[float, int] | None:
+    """The median seconds of the batches of changes among these, and their number; None with fewer than FEWEST. These
+    are core-seconds: as many batches are applied at a time as there are cores."""
+    found = [row.seconds for row in batches if row.kind == "cdc"]
     return (median(found), len(found)) if len(found) >= FEWEST else None

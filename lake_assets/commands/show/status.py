@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from pyiceberg.table import Table
+
 from lake_assets.bronze.quarantine.quarantine_log import Quarantined
 from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
@@ -23,9 +25,11 @@ from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.rounds.due_maintenance import upkeep
 from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
+from lake_assets.silver.batch_log.batch_row import BatchRow
+from lake_assets.silver.batch_log.record_batches import batches_since, recently
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
-from lake_assets.silver.table.batch_latency import Spread, passages
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import BATCH, SILVER
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
@@ -51,7 +55,7 @@ class TableStatus:
     lag_seconds: float | None
     """Now minus the newest applied source commit."""
     latency: Spread | None
-    """Seconds from a file to the table, over the commits that the table still has."""
+    """Seconds from a file to the table, over the batches of the last seven days."""
     last_batch: dict[str, str] | None
     """Kind, strategy, files, bytes and rows of the newest batch."""
     last_applied: str | None
@@ -118,12 +122,15 @@ def status(lake: Lake) -> list[TableStatus]:
         for name, source in lake.config.sources.items()
         if source.stream is not None
     }
-
-    def looked_at(state: TableState) -> TableStatus:
-        return _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
-
+    states = table_states(lake.runtime, lake.targets, now)
     with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
-        found = list(pool.map(looked_at, table_states(lake.runtime, lake.targets, now)))
+        loaded = pool.map(lambda state: _table(lake, state), states)
+        tables = {state.target.identifier: table for state, table in zip(states, loaded, strict=True)}
+    batches = batches_since(lake.runtime.catalog, tables, recently())
+    found = [
+        _table_status(lake, state, tables[name], batches[name], held[name], failure_of(state, failed), now)
+        for state, name in zip(states, tables, strict=True)
+    ]
     return [
         replace(
             line,
@@ -185,12 +192,21 @@ def slow_lines(lake: Lake, lines: Sequence[TableStatus]) -> list[str]:
     return [f"{table} has {text} Run `lake-assets maintain`." for table, text in found.items()]
 
 
-def _table_status(
-    lake: Lake, state: TableState, held: Sequence[Quarantined], failure: Failure | None, now: datetime
-) -> TableStatus:
-    # A table that cannot be read has its error in the state; of one without commits there is nothing to read.
+def _table(lake: Lake, state: TableState) -> Table | None:
+    """The table; None for one that cannot be read, which has its error in the state, and for one without commits."""
     is_there = state.error is None and state.position.snapshot_id is not None
-    table = load_table(lake.runtime.catalog, state.target.identifier) if is_there else None
+    return load_table(lake.runtime.catalog, state.target.identifier) if is_there else None
+
+
+def _table_status(
+    lake: Lake,
+    state: TableState,
+    table: Table | None,
+    batches: Sequence[BatchRow],
+    held: Sequence[Quarantined],
+    failure: Failure | None,
+    now: datetime,
+) -> TableStatus:
     # Maintenance commits above it have no batch.
     snapshot = stamped_snapshot(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
@@ -207,7 +223,7 @@ def _table_status(
         quarantined=len(held),
         quarantined_files=sum(row.row is None for row in held),
         lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
-        latency=Spread.of(way.from_file for way in passages(table).values()),
+        latency=Spread.of(way.from_file for row in batches if (way := row.passage) is not None),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
         reason=(_reason(lake.config, state) or state.note)

@@ -31,7 +31,7 @@ def main_chain(table: Table) -> list[Snapshot]:
 
 def chain(table: Table, start: int | None) -> Iterator[Snapshot]:
     """The snapshot with that id, its parent, and so on, as far as they are retained."""
-    return _chain(_snapshots_by_id(table), start)
+    return _chain(snapshots_by_id(table), start)
 
 
 def _chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot]:
@@ -42,7 +42,7 @@ def _chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapsho
         snapshot = known.get(parent) if parent is not None else None
 
 
-def _snapshots_by_id(table: Table) -> dict[int, Snapshot]:
+def snapshots_by_id(table: Table) -> dict[int, Snapshot]:
     """All snapshots by id: `table.snapshot_by_id` searches all of them for each call."""
     return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
 
@@ -68,7 +68,7 @@ def expirable(
 
     `keep_commits`: keeps at most so many snapshots that all of `consumed` have passed.
     """
-    known, main = _snapshots_by_id(table), main_chain(table)
+    known, main = snapshots_by_id(table), main_chain(table)
     kept = {s.snapshot_id for s in _kept_of_main(main, settings, now, stamped, consumed, keep_commits)}
     of_main = {s.snapshot_id for s in main}
     referenced = set()

@@ -111,6 +111,8 @@ class TableMaintenance:
     """See `expirable`; if given, nothing is expired before so many snapshots can be expired at once."""
     partition_by: Sequence[str] | None = None
     """The partitions that the table should have; None to keep those that it has."""
+    before_expiry: Callable[[Table], object] = lambda table: None
+    """Called with the table, as it was loaded, before some of its snapshots expire. If it raises, none does."""
 
     def run(self, parts: Collection[Part] = EVERY_PART) -> Maintained:
         """Runs the steps of these parts. Never raises for a fault of the table: see `error`."""
@@ -236,6 +238,9 @@ class TableMaintenance:
         )
         if self.keep_commits is not None and len(ids) < self.keep_commits:
             return 0  # the procedure takes a second, even for a few
+        if ids:
+            # A commit that the loaded table does not have does not expire, either.
+            self.before_expiry(table)
         return self.expire_these(ids)
 
     def expire_these(self, ids: Sequence[int]) -> int:

@@ -146,6 +146,7 @@ def _chunk_asset(
         context.log.addFilter(lambda record: NOT_YIELDED not in record.getMessage())
         selected = [by_key[key] for key in sorted(context.selected_asset_keys) if key in by_key]
         failed: dict[str, str] = {}
+        runtime.run_id = context.run.run_id
         with Heartbeat(context.instance, context.run.run_id):
             as_of = _run_start(context) if runtime.lake.sources[source].consistent_cut is not None else None
             for result in apply(runtime, selected, as_of=as_of):

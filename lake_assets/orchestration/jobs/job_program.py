@@ -74,6 +74,7 @@ def _done(request: JobRequest, pipes: PipesContext) -> int:
 
 def _do(lake: Lake, request: JobRequest, pipes: PipesContext) -> int:
     if not request.mart:
+        lake.runtime.run_id = request.run_id
         targets = [target for target in lake.targets if target.identifier in request.tables]
         for result in apply_tables(lake.runtime, targets, as_of=request.as_of):
             pipes.report_custom_message({"result": written_result(result)})

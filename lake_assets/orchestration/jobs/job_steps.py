@@ -47,7 +47,7 @@ def apply_by_job(
     if not due:
         return
     loads = any(file.kind is FileKind.LOAD for state in states for file in state.pending)
-    request = JobRequest(tables=tuple(due), as_of=as_of)
+    request = JobRequest(tables=tuple(due), as_of=as_of, run_id=runtime.run_id)
     kind = JobKind.FULL_LOAD if loads else JobKind.CHANGES
     for message in run_job(dg.AssetExecutionContext.get(), runtime, jobs, kind, request):
         yield read_result(message["result"], due)

@@ -96,7 +96,7 @@ class Continuous:
         events."""
         self._runtime = runtime
         self._tables = tables or TableIOManager(runtime)
-        runtime.branches = KeptBranches()
+        runtime.branches, runtime.run_id = KeptBranches(), run_id or ""
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if keeps_up(mart, source)]

@@ -194,4 +194,6 @@ def _result(reader: BatchReader, edit: Edit, begun: Begun) -> BatchResult:
         first_commit_at=seen.min_commit_ts if landed else None,
         files_quarantined=sum(one.row is None for one in held),
         seconds=dict(context.watch.seconds),
+        began_at=context.watch.began_at,
+        run_id=context.runtime.run_id,
     )

@@ -23,6 +23,8 @@ from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_lost_files, retrying
 from lake_assets.silver.batch.context import Damaged
 from lake_assets.silver.batch.result import BatchResult
+from lake_assets.silver.batch_log.batches_table import BatchLog
+from lake_assets.silver.batch_log.record_batches import record_batches
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
 from lake_assets.silver.plan.members import living_files
@@ -103,6 +105,7 @@ class Turn:
             return None, plan.waiting
         if plan.batch.kind == "drop":
             # A commit has emptied it. All its files have vanished: it is not created again before new ones arrive.
+            record_batches(BatchLog(self.runtime.catalog), [table] if table is not None else [])
             self.runtime.catalog.drop_table(target.identifier)
             return None, None
         if plan.note is not None:

@@ -4,11 +4,12 @@ Here: the result of one batch and of one table's turn. Not here: computing it (`
 it (`orchestration/assets/silver_report.py`).
 """
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table import batch_latency as latency
@@ -17,6 +18,8 @@ from lake_assets.silver.table.position import BATCH, NO_CHANGES, Position
 from lake_assets.silver.table.targets import Target
 
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
+MOST_STAGES = 12
+"""The stages of which a commit has the seconds: every commit of a table writes the summaries of all again."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,10 @@ class BatchResult:
     published_at: datetime | None = None
     """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)
+    began_at: datetime | None = None
+    """When it was begun, UTC."""
+    run_id: str = ""
+    """The run of Dagster; empty without one."""
 
     @property
     def passage(self) -> Passage | None:
@@ -96,10 +103,19 @@ class BatchResult:
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
             "seconds": round(sum(self.seconds.values()), 3),  # until its last commit
+            "stages": self._stages(),
+            "began-at": "" if self.began_at is None else self.began_at.isoformat(timespec="milliseconds"),
+            "run-id": self.run_id,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         properties = {f"{BATCH}{name}": str(value) for name, value in figures.items() if value != ""}
         return properties | latency.properties(self.first_file_at, self.first_commit_at)
+
+    def _stages(self) -> str:
+        """The longest stages until its last commit, as JSON; empty without any that took a millisecond."""
+        longest = sorted(self.seconds.items(), key=lambda stage: stage[1], reverse=True)[:MOST_STAGES]
+        found = {name: seconds for name, seconds in longest if seconds}
+        return json.dumps(found, separators=(",", ":")) if found else ""
 
 
 @dataclass(slots=True)
@@ -117,6 +133,7 @@ class Stopwatch:
     """Seconds per stage of a batch. A stage within another one does not count for that."""
 
     def __init__(self) -> None:
+        self.began_at = datetime.now(UTC)
         self.seconds: dict[str, float] = {}
         self._within: list[float] = []
         """Of each stage that has not ended, the seconds of the stages within it."""

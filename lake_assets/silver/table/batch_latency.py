@@ -1,9 +1,10 @@
 """How long changes took from the source's commit to the bucket, and from there to silver.
 
 Each batch's commit records when the oldest of its files was written and when the oldest of its changes was committed,
-so that the table's own snapshots have the latency, without Dagster. A batch with files that were there before the lake
-first looked at the table records neither: their age is not the lake's. Here: the properties, and reading them back. Not
-here: what a mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 gives an object's time in whole seconds.
+and the batch log has it, too. A batch with files that were there before the lake first looked at the table records
+neither: their age is not the lake's. Here: the properties, and spreads. Not here: reading those of silver back
+(`silver/batch_log/batch_row.py`), what a mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 gives an
+object's time in whole seconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import quantiles
 
-from pyiceberg.table import Table
-
-from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
-from lake_assets.iceberg.upkeep.retention import main_chain
+from lake_assets.iceberg.table_io import RESTAMP_OF
 
 FIRST_FILE = "lake.first-file-at"
 FIRST_COMMIT = "lake.first-commit-at"
@@ -87,13 +85,3 @@ def oldest(summaries: Iterable[Mapping[str, str]], shown: datetime) -> Passage |
     landed = [datetime.fromisoformat(found[FIRST_FILE]) for found in given if FIRST_FILE in found]
     committed = [datetime.fromisoformat(found[FIRST_COMMIT]) for found in given if FIRST_COMMIT in found]
     return Passage(min(landed), shown, min(committed, default=None)) if landed else None
-
-
-def passages(table: Table | None) -> dict[int, Passage]:
-    """By snapshot, the passages of the batches whose commits the table retains; the newest first."""
-    found = {}
-    for snapshot in main_chain(table) if table is not None else ():
-        passage = oldest([summary(snapshot)], committed_at(snapshot))
-        if passage is not None:
-            found[snapshot.snapshot_id] = passage
-    return found

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -15,11 +16,17 @@ from lake_assets.commands.show.latency import BOUNDS, histogram, latency
 from lake_assets.commands.show.show import show_latency, show_status
 from lake_assets.commands.show.status import status
 from lake_assets.rounds.maintenance import maintain_silver
-from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, Spread, oldest, passages
+from lake_assets.silver.batch_log.batch_row import committed_batches
+from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, Spread, oldest
 from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def passages(table: Table) -> list[Passage]:
+    """Of the batches of which the table has the commits, the newest first."""
+    return [way for row in committed_batches(table)[::-1] if (way := row.passage) is not None]
 
 
 def test_the_oldest_change_counts() -> None:
@@ -80,7 +87,7 @@ def test_tables_and_marts_tell(spark: SparkSession, tmp_path: Path) -> None:
         os.utime(tmp_path / "bronze" / file.key, (landed.timestamp(), landed.timestamp()))
         done = kept.rounds.round()
         assert (done.batches, done.marts) == (1, 1)
-        newest = next(iter(passages(bench.table()).values()))
+        newest = passages(bench.table())[0]
         assert abs((newest.landed - landed).total_seconds()) < 0.01
         assert newest.committed == min(row["commit_ts"] for row in rows)
         assert seconds < newest.from_file < seconds + 60

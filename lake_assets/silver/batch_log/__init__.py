@@ -1,0 +1,1 @@
+"""The batch log: a row for each batch, which stays when the snapshot of its commit has expired."""

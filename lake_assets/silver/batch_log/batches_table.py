@@ -1,0 +1,176 @@
+"""The batch log: every published batch of silver once, in the Iceberg table `lake_ops.batches`.
+
+Here: appending rows by compare-and-set, and reading some of them, with PyIceberg and without a JVM. Not here: which
+batches there are (`batch_row.py`), who records them (`record_batches.py`).
+
+The table grows with every batch, so it is never read whole: a data file has rows of a short time, and a reading takes
+only the files that may have rows of its time. If the table is dropped, the batches whose commits are still there are
+recorded again.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from threading import RLock
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import BooleanExpression, GreaterThan, GreaterThanOrEqual, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
+
+from lake_assets.bronze.log.file_log_maintenance import highest, maintain_file_log, needs_maintenance
+from lake_assets.errors import LakeError, Remedy
+from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
+from lake_assets.iceberg.file_io.table_rows import rows
+from lake_assets.iceberg.ops_table import NAMESPACE, create_empty, ops_schema, python_rows, until_won
+from lake_assets.iceberg.table_io import add_missing_columns, load_table
+from lake_assets.silver.batch_log.batch_row import BatchRow, from_stored
+
+TABLE = f"{NAMESPACE}.batches"
+ORDER = "number"
+_SCHEMA = ops_schema(
+    number="long not null",
+    format="int not null",
+    table="string not null",
+    table_uuid="string not null",
+    snapshot_id="long not null",
+    committed_at="timestamptz not null",
+    published_at="timestamptz",
+    kind="string not null",
+    strategy="string not null",
+    reason="string not null",
+    files="long not null",
+    bytes="long not null",
+    rows_read="long not null",
+    rows_inserted="long not null",
+    rows_updated="long not null",
+    rows_deleted="long not null",
+    rows_quarantined="long not null",
+    unmatched="long not null",
+    rows_behind_cut="long not null",
+    rows="long not null",
+    position="long not null",
+    epoch="long not null",
+    newest_commit="timestamptz",
+    first_file_at="timestamptz",
+    first_commit_at="timestamptz",
+    lag_seconds="double",
+    latency_seconds="double",
+    seconds="double not null",
+    stages="string not null",
+    run_id="string not null",
+)
+FEW = 5
+"""Readings of a log of which files vanish."""
+_KEY = ("table_uuid", "snapshot_id")
+_logger = logging.getLogger(__name__)
+
+
+class BatchLog:
+    """The batch log of one catalog. Threads may share it; any number of processes may append. A log that does not exist
+    yet is empty."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = RLock()
+        self._known: set[tuple[str, int]] = set()
+        """Batches of the last `add` that are in the log: the next one need not look for them."""
+
+    def add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
+        """Appends the batches that the log does not have, in one commit, and returns them with their numbers. Raises
+        PyIceberg's CommitFailedException after thirty lost races in a row; then nothing was recorded."""
+        with self._lock:
+            unsure = [row for row in found if row.key not in self._known]
+            added = until_won()(self._add, unsure) if unsure else []
+            self._known = {row.key for row in found}
+            return added
+
+    def since(self, moment: datetime, tables: Collection[str]) -> list[BatchRow]:
+        """The batches of these silver tables that were committed at that time or later, in no particular order."""
+        found = self._read(_from(moment))
+        if not found.num_rows:
+            return []
+        wanted = pc.and_(
+            pc.greater_equal(found["committed_at"], pa.scalar(moment, found["committed_at"].type)),
+            pc.is_in(found["table"], pa.array(sorted(tables), pa.string())),
+        )
+        return [from_stored(row) for row in python_rows(found.filter(wanted))]
+
+    def after(self, number: int) -> list[BatchRow]:
+        """The batches with a higher number, in the order of the log."""
+        found = self._read(GreaterThan(term=Reference(ORDER), value=literal(number)))
+        if not found.num_rows:
+            return []
+        newer = found.filter(pc.greater(found[ORDER], number)).sort_by(ORDER)
+        return [from_stored(row) for row in python_rows(newer)]
+
+    def head(self) -> int:
+        """The highest number; 0 for an empty log."""
+        table = load_table(self._catalog, TABLE)
+        return 0 if table is None else _head(table)
+
+    def _read(self, wanted: BooleanExpression) -> pa.Table:
+        def read() -> pa.Table:
+            table = load_table(self._catalog, TABLE)
+            return pa.table({}) if table is None else rows(table.scan(row_filter=wanted))
+
+        try:
+            # Maintenance may delete a merged file under a slow reader; newer files have the same rows.
+            return until_won(FEW)(read)
+        except FileNotFoundError as error:
+            raise LakeError(
+                f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, "
+                "or the file was deleted. Run `lake-assets recover`; if that finds nothing, drop the table: the "
+                "batches whose commits are still there are recorded again."
+            ).mended_by(Remedy.RECOVER) from error
+
+    def _add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
+        table = load_table(self._catalog, TABLE)
+        if table is None:
+            table = create_empty(self._catalog, TABLE, _SCHEMA)
+        elif add_missing_columns(table, _SCHEMA):
+            raise CommitFailedException(f"{TABLE}: its columns were added just now")
+        known = _keys(rows(table.scan(_from(min(row.committed_at for row in found))), _KEY))
+        new = sorted(
+            (row for row in found if row.key not in known), key=lambda row: (row.committed_at, row.key)
+        )
+        if not new:
+            return []
+        first = _head(table) + 1
+        new = [replace(row, number=number) for number, row in enumerate(new, start=first)]
+        append_rows(table, pa.Table.from_pylist([row.stored() for row in new], schema=_SCHEMA.as_arrow()))
+        self._maintain(table)
+        return new
+
+    def _maintain(self, table: Table) -> None:
+        try:
+            if needs_maintenance(table):
+                maintain_batch_log(table)
+        except Exception:
+            # The batches are recorded already. Without maintenance, the log only becomes slower.
+            _logger.warning(
+                "The maintenance of the batch log failed; the next append tries again.", exc_info=True
+            )
+
+
+def maintain_batch_log(table: Table) -> None:
+    """As `maintain_file_log`."""
+    maintain_file_log(table, ORDER)
+
+
+def _from(moment: datetime) -> BooleanExpression:
+    """The filter of a scan for the rows of that time and later."""
+    return GreaterThanOrEqual(term=Reference("committed_at"), value=literal(moment))
+
+
+def _head(table: Table) -> int:
+    return max((highest(table, task.file, ORDER) for task in table.scan().plan_files()), default=0)
+
+
+def _keys(found: pa.Table) -> set[tuple[Any, ...]]:
+    return set(zip(*(found[name].to_pylist() for name in _KEY), strict=True)) if found.num_rows else set()
