@@ -99,7 +99,7 @@ def watch(
 
 def latency(context: typer.Context, as_json: AsJson = False) -> None:
     """Show how long changes took from the source to the file, to silver and to the marts: silver's batches of the last
-    seven days, and the commits that the marts still have."""
+    day, and the commits that the marts still have."""
     from lake_assets.commands.show.latency import latency as table_latency
     from lake_assets.commands.show.show import show_latency
 

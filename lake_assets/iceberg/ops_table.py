@@ -190,10 +190,6 @@ def until_won(attempts: int = 30) -> Retrying:
 
 
 def _python_rows(table: Table) -> list[Row]:
-    return python_rows(rows(table.scan()))
-
-
-def python_rows(found: pa.Table) -> list[Row]:
-    """The rows by column; times in UTC."""
+    found = rows(table.scan())
     columns = [values(column) for column in found.columns]
     return [dict(zip(found.column_names, row, strict=True)) for row in zip(*columns, strict=True)]

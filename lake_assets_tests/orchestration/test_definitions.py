@@ -219,6 +219,7 @@ def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
         "bikeshare_stays_current",
         "marts",
         "freshness",
+        "batches",
         "old_runs",
         "tables_stay_small",
     }
@@ -282,6 +283,7 @@ def test_a_lake_without_marts_has_no_mart_sensor(tmp_path: Path) -> None:
     assert {sensor.name for sensor in repository.sensor_defs} == {
         "shop_files",
         "freshness",
+        "batches",
         "old_runs",
         "tables_stay_small",
     }
@@ -296,6 +298,7 @@ def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
         "shop_files",
         "depot_files",
         "freshness",
+        "batches",
         "old_runs",
         "tables_stay_small",
     }

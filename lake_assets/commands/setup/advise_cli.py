@@ -41,7 +41,7 @@ def advise(
     """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake.
 
     What you do not give is measured: the workload by the newest day's change files in the log, the seconds of a batch
-    by those of the last seven days."""
+    by those of the last day."""
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import TABLE_CORE_SECONDS, Workload, knobs_of

@@ -37,7 +37,7 @@ class TableLatency:
 
 def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
     """Every silver table and mart that has a commit with changes; without Spark and Dagster. `since` (UTC): only of
-    files that were written at or after this time; by default, silver's batches of the last days count."""
+    files that were written at or after this time; by default, silver's batches of the last day count."""
     loaded = LoadedTables(lake.runtime.catalog)
     tables = {target.identifier: loaded.table(target.identifier) for target in lake.targets}
     batches = batches_since(lake.runtime.catalog, tables, since or recently())

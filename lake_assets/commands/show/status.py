@@ -26,7 +26,7 @@ from lake_assets.rounds.due_maintenance import upkeep
 from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.batch_log.batch_row import BatchRow
-from lake_assets.silver.batch_log.record_batches import batches_since, recently
+from lake_assets.silver.batch_log.record_batches import batches_since
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.batch_latency import Spread
@@ -36,6 +36,8 @@ from lake_assets.spark.causes import root_cause
 
 PATIENCE = 10.0
 """Seconds for which a warehouse is asked."""
+LATENCY_OF = timedelta(hours=1)
+"""The batches whose latency is shown: `status` may be called every few seconds."""
 MOST_KEYS = 20
 """The number of stray keys shown for a source; `lake_ops.findings` and the check `known_files` have more."""
 
@@ -55,7 +57,7 @@ class TableStatus:
     lag_seconds: float | None
     """Now minus the newest applied source commit."""
     latency: Spread | None
-    """Seconds from a file to the table, over the batches of the last seven days."""
+    """Seconds from a file to the table, over the batches of LATENCY_OF."""
     last_batch: dict[str, str] | None
     """Kind, strategy, files, bytes and rows of the newest batch."""
     last_applied: str | None
@@ -126,7 +128,7 @@ def status(lake: Lake) -> list[TableStatus]:
     with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
         loaded = pool.map(lambda state: _table(lake, state), states)
         tables = {state.target.identifier: table for state, table in zip(states, loaded, strict=True)}
-    batches = batches_since(lake.runtime.catalog, tables, recently())
+    batches = batches_since(lake.runtime.catalog, tables, now - LATENCY_OF)
     found = [
         _table_status(lake, state, tables[name], batches[name], held[name], failure_of(state, failed), now)
         for state, name in zip(states, tables, strict=True)

@@ -5,7 +5,7 @@ Here: the columns, and reading the rows of the commits that a silver table still
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -88,7 +88,7 @@ class BatchRow:
 
     def shown(self) -> dict[str, Any]:
         """The row as plain JSON; times as ISO 8601."""
-        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        values = {name: getattr(self, name) for name in COLUMNS}
         return {
             name: value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
             for name, value in values.items()
@@ -96,14 +96,21 @@ class BatchRow:
 
     def stored(self) -> dict[str, Any]:
         """The row by the log's columns."""
-        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        values = {name: getattr(self, name) for name in COLUMNS}
         return values | {"stages": json.dumps(dict(self.stages))}
 
 
-def from_stored(values: Mapping[str, Any]) -> BatchRow:
-    """The row of `BatchRow.stored`; `values` may have further columns, of a later release."""
-    known = {column.name: values[column.name] for column in fields(BatchRow)}
-    return BatchRow(**known | {"stages": json.loads(values["stages"])})
+COLUMNS = tuple(column.name for column in fields(BatchRow))
+
+
+def from_stored(values: Sequence[Any]) -> BatchRow:
+    """The row of the values of COLUMNS, in their order."""
+    return BatchRow(
+        *(
+            json.loads(value) if name == "stages" else value
+            for name, value in zip(COLUMNS, values, strict=True)
+        )
+    )
 
 
 def committed_batches(table: Table) -> list[BatchRow]:

@@ -9,14 +9,14 @@ recorded again.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import compress
 from threading import RLock
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import BooleanExpression, GreaterThan, GreaterThanOrEqual, Reference
@@ -26,10 +26,10 @@ from pyiceberg.table import Table
 from lake_assets.bronze.log.file_log_maintenance import highest, maintain_file_log, needs_maintenance
 from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
-from lake_assets.iceberg.file_io.table_rows import rows
-from lake_assets.iceberg.ops_table import NAMESPACE, create_empty, ops_schema, python_rows, until_won
+from lake_assets.iceberg.file_io.table_rows import rows, values
+from lake_assets.iceberg.ops_table import NAMESPACE, create_empty, ops_schema, until_won
 from lake_assets.iceberg.table_io import add_missing_columns, load_table
-from lake_assets.silver.batch_log.batch_row import BatchRow, from_stored
+from lake_assets.silver.batch_log.batch_row import COLUMNS, BatchRow, from_stored
 
 TABLE = f"{NAMESPACE}.batches"
 ORDER = "number"
@@ -92,32 +92,33 @@ class BatchLog:
 
     def since(self, moment: datetime, tables: Collection[str]) -> list[BatchRow]:
         """The batches of these silver tables that were committed at that time or later, in no particular order."""
-        found = self._read(_from(moment))
-        if not found.num_rows:
-            return []
-        wanted = pc.and_(
-            pc.greater_equal(found["committed_at"], pa.scalar(moment, found["committed_at"].type)),
-            pc.is_in(found["table"], pa.array(sorted(tables), pa.string())),
-        )
-        return [from_stored(row) for row in python_rows(found.filter(wanted))]
+        known = set(tables)
+
+        def wanted(found: pa.Table) -> Iterable[bool]:
+            return (at >= moment and name in known for at, name in _columns(found, "committed_at", "table"))
+
+        return self._read(_from(moment), wanted)
 
     def after(self, number: int) -> list[BatchRow]:
         """The batches with a higher number, in the order of the log."""
-        found = self._read(GreaterThan(term=Reference(ORDER), value=literal(number)))
-        if not found.num_rows:
-            return []
-        newer = found.filter(pc.greater(found[ORDER], number)).sort_by(ORDER)
-        return [from_stored(row) for row in python_rows(newer)]
+        newer = GreaterThan(term=Reference(ORDER), value=literal(number))
+        found = self._read(newer, lambda found: [own > number for (own,) in _columns(found, ORDER)])
+        return sorted(found, key=lambda row: row.number)
 
     def head(self) -> int:
         """The highest number; 0 for an empty log."""
         table = load_table(self._catalog, TABLE)
         return 0 if table is None else _head(table)
 
-    def _read(self, wanted: BooleanExpression) -> pa.Table:
-        def read() -> pa.Table:
+    def _read(self, files: BooleanExpression, wanted: Callable[[pa.Table], Iterable[bool]]) -> list[BatchRow]:
+        """The `wanted` rows of the files that may have rows of a filter. They are chosen in Python: whatever makes an
+        array of Python's values imports pandas, which takes longer than a `status`."""
+
+        def read() -> list[BatchRow]:
             table = load_table(self._catalog, TABLE)
-            return pa.table({}) if table is None else rows(table.scan(row_filter=wanted))
+            if table is None or not (found := rows(table.scan(row_filter=files))).num_rows:
+                return []
+            return [from_stored(row) for row in compress(_columns(found, *COLUMNS), wanted(found))]
 
         try:
             # Maintenance may delete a merged file under a slow reader; newer files have the same rows.
@@ -170,6 +171,10 @@ def _from(moment: datetime) -> BooleanExpression:
 
 def _head(table: Table) -> int:
     return max((highest(table, task.file, ORDER) for task in table.scan().plan_files()), default=0)
+
+
+def _columns(found: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(values(found[name]) for name in names), strict=True)
 
 
 def _keys(found: pa.Table) -> set[tuple[Any, ...]]:

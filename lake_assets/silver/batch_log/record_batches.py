@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from lake_assets.silver.batch_log.batch_row import BatchRow, committed_batches
 from lake_assets.silver.batch_log.batches_table import BatchLog
 
-RECENT = timedelta(days=7)
+RECENT = timedelta(days=1)
 """How far figures of a table's batches look back unless the user says otherwise."""
 
 

@@ -102,7 +102,7 @@ def test_the_figures_are_those_of_the_commits(shop: MaintainedShop) -> None:
         assert row.committed_at <= row.published_at
         assert row.passage is not None
         assert row.latency_seconds == pytest.approx(row.passage.from_file, abs=0.001)
-        assert {"write", "publish"} < set(row.stages)
+        assert {"write", "publish"} <= set(row.stages)
         measured = {
             stage: seconds for stage, seconds in row.stages.items() if stage not in ("write", "publish")
         }
@@ -236,5 +236,6 @@ def test_published_batches_alone(shop: MaintainedShop) -> None:
     assert len(shop.chain()) < len(shop.bench.table().snapshots())
     left = Attempt(lake.runtime.sessions.root(), lake.config.catalog.name, target.identifier)
     left.start(shop.bench.table().metadata.current_snapshot_id)
-    left.write_nothing(summary(shop.bench.table().current_snapshot()) | {f"{BATCH}kind": "cdc"})
+    own = {name: value for name, value in shop.bench.summary().items() if name.startswith("lake.")}
+    left.write_nothing(own | {f"{BATCH}kind": "cdc"})
     assert record(lake) == ["6 batches were recorded"]
