@@ -5,7 +5,7 @@ Here: the policies on real tables, with kills and rebuilds. Not here: telling it
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.sync import sync
 from lake_assets.silver.batch.result import BatchResult
+from lake_assets.silver.batch_log.batches_table import BatchLog
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
@@ -205,6 +206,10 @@ def test_drop(story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch) -> N
     assert lake.ids() == []
     lake.apply()
     assert load_table(catalog, "silver_shop.items") is None
+    recorded = BatchLog(catalog).since(datetime(2020, 1, 1, tzinfo=UTC), ["silver_shop.items"])
+    kinds = [row.kind for row in sorted(recorded, key=lambda row: row.number)]
+    assert kinds[0] == "full_load", "its batches outlive it"
+    assert kinds[-1] == "truncate"
     (items,) = (line for line in status(lake.bench.lake) if line.table == "silver_shop.items")
     assert (items.state, items.rows, items.pending_files) == ("up to date", 0, 0)
     assert lake.apply() == []
