@@ -93,7 +93,7 @@ def test_the_command(tmp_path: Path) -> None:
 def test_watching() -> None:
     """The text is replaced while it changes, until Ctrl-C."""
     console = Console(force_terminal=True, width=100, file=(shown := io.StringIO()))
-    texts, waited = iter(["pending", "up to date"]), list[float]()
+    texts, waited = iter(["pending\n1 file", "up to date"]), list[float]()
 
     def pause(seconds: float) -> None:
         waited.append(seconds)
@@ -103,7 +103,7 @@ def test_watching() -> None:
     watch(console, lambda out: out.print(next(texts), style="bold"), pause)
     first, second = shown.getvalue().split("pending")[1].split("up to date")[0], waited
     assert second == [WATCH_SECONDS] * 2
-    assert "\x1b[2K" in first, "the former line is erased"
+    assert "\x1b[1A\x1b[2K" in first, "both lines are erased"
 
 
 def test_watching_a_lake(lake: Lake) -> None:
