@@ -62,12 +62,21 @@ def maintain_silver(
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    def record(table: "Table") -> None:
-        record_batches(BatchLog(runtime.catalog), [table])
-
     return _maintain(
-        runtime, target.identifier, SILVER, consumed, keep_commits, parts, target.partition_by, record
+        runtime,
+        target.identifier,
+        SILVER,
+        consumed,
+        keep_commits,
+        parts,
+        target.partition_by,
+        recorder(runtime),
     )
+
+
+def recorder(runtime: LakeRuntime) -> "Callable[[Table], object]":
+    """Records the batches of a silver table, before its snapshots expire."""
+    return lambda table: record_batches(BatchLog(runtime.catalog), [table])
 
 
 def maintain_mart(

@@ -21,6 +21,7 @@ from lake_assets.iceberg.upkeep.ops_maintenance import MAX_SMALL_FILES, maintain
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch_log import batches_table
+from lake_assets.silver.erase import erasure_log
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ OPS: dict[str, Callable[[Table], None]] = {
     f"{NAMESPACE}.contracts": maintain_small_table,
     f"{NAMESPACE}.{findings.NAME}": partial(maintain_small_table, needed=findings.newest),
     f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,
+    f"{NAMESPACE}.{erasure_log.NAME}": maintain_small_table,
 }
 
 LOGS = {file_log.TABLE, batches_table.TABLE}

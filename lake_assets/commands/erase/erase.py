@@ -23,7 +23,7 @@ from lake_assets.iceberg.table_io import load_table, tables_in
 from lake_assets.iceberg.upkeep.purge import purge, purge_small_table
 from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets.lake import Lake
-from lake_assets.rounds.maintenance import MART
+from lake_assets.rounds.maintenance import MART, recorder
 from lake_assets.silver.erase.erased_files import erase_from_file, settle
 from lake_assets.silver.erase.erased_rows import erase_rows
 from lake_assets.silver.erase.erasure_log import NAME, ErasedFile, Erasure, ErasureLog
@@ -137,14 +137,14 @@ def _readers(lake: Lake, plan: ErasurePlan) -> list[Mart]:
 
 def _purge(lake: Lake, plan: ErasurePlan, marts: Sequence[Mart]) -> None:
     runtime, settings = lake.runtime, lake.config.maintenance
-    stamps = {target.identifier: SILVER for target in plan.targets} | {
-        mart.identifier: MART for mart in marts
-    }
+    silver = {target.identifier: SILVER for target in plan.targets}
+    stamps = silver | {mart.identifier: MART for mart in marts}
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
             runtime.branches.drop(spark, runtime.lake.catalog.name, stamps)
         for identifier, rule in stamps.items():
-            purge(TableMaintenance(spark, runtime.catalog, identifier, rule, settings))
+            table = TableMaintenance(spark, runtime.catalog, identifier, rule, settings)
+            purge(replace(table, before_expiry=recorder(runtime)) if identifier in silver else table)
     for target in plan.targets:
         runtime.findings.note(RECONCILED, target.identifier, {})  # it names cells
     for identifier in PURGED:

@@ -35,6 +35,7 @@ def purge(maintenance: TableMaintenance) -> None:
     assert table is not None
     assert head is not None
     ids = [one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != head.snapshot_id]
+    maintenance.before_expiry(table)
     maintenance.expire_these(ids)
 
 

@@ -18,8 +18,6 @@ from lake_assets.iceberg.upkeep.retention import snapshots_by_id
 from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage
 from lake_assets.silver.table.position import BATCH, EPOCH, LOG_OFFSET, MAX_COMMIT_TS
 
-FORMAT = 1
-"""Raised when the meaning of a column changes."""
 WRITE, PUBLISH = "write", "publish"
 """The stages that end with the commit and after it: no summary of the commit can have them."""
 
@@ -67,7 +65,6 @@ class BatchRow:
     """Seconds by stage."""
     number: int = 0
     """Its place in the log, from 1 on; 0 if it is not in the log yet."""
-    format: int = FORMAT
 
     @property
     def key(self) -> tuple[str, int]:

@@ -27,6 +27,7 @@ from lake_assets.bronze.log.file_log_maintenance import highest, maintain_file_l
 from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
+from lake_assets.iceberg.lake_format import refuse_newer
 from lake_assets.iceberg.ops_table import NAMESPACE, create_empty, ops_schema, until_won
 from lake_assets.iceberg.table_io import add_missing_columns, load_table
 from lake_assets.silver.batch_log.batch_row import COLUMNS, BatchRow, from_stored
@@ -35,7 +36,6 @@ TABLE = f"{NAMESPACE}.batches"
 ORDER = "number"
 _SCHEMA = ops_schema(
     number="long not null",
-    format="int not null",
     table="string not null",
     table_uuid="string not null",
     snapshot_id="long not null",
@@ -107,15 +107,21 @@ class BatchLog:
 
     def head(self) -> int:
         """The highest number; 0 for an empty log."""
-        table = load_table(self._catalog, TABLE)
+        table = self._load()
         return 0 if table is None else _head(table)
+
+    def _load(self) -> Table | None:
+        table = load_table(self._catalog, TABLE)
+        if table is not None:
+            refuse_newer(TABLE, table.properties)
+        return table
 
     def _read(self, files: BooleanExpression, wanted: Callable[[pa.Table], Iterable[bool]]) -> list[BatchRow]:
         """The `wanted` rows of the files that may have rows of a filter. They are chosen in Python: whatever makes an
         array of Python's values imports pandas, which takes longer than a `status`."""
 
         def read() -> list[BatchRow]:
-            table = load_table(self._catalog, TABLE)
+            table = self._load()
             if table is None or not (found := rows(table.scan(row_filter=files))).num_rows:
                 return []
             return [from_stored(row) for row in compress(_columns(found, *COLUMNS), wanted(found))]
@@ -131,7 +137,7 @@ class BatchLog:
             ).mended_by(Remedy.RECOVER) from error
 
     def _add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
-        table = load_table(self._catalog, TABLE)
+        table = self._load()
         if table is None:
             table = create_empty(self._catalog, TABLE, _SCHEMA)
         elif add_missing_columns(table, _SCHEMA):
