@@ -16,8 +16,9 @@ from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.table_io import load_table, summary
+from lake_assets.iceberg.upkeep.parts_and_limits import EVERY_PART, Part
 from lake_assets.iceberg.upkeep.restamp import StampRule
-from lake_assets.iceberg.upkeep.table_maintenance import EVERY_PART, Maintained, Part, TableMaintenance, timed
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch_log.batches_table import BatchLog

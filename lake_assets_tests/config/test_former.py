@@ -17,7 +17,7 @@ from lake_assets.config import parse_duration
 from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.config.config_file import load_lake
 from lake_assets.config.reading.former import ANY, FORMER, without_former
-from lake_assets.iceberg.upkeep import retention, table_maintenance
+from lake_assets.iceberg.upkeep import parts_and_limits, retention
 from lake_assets.orchestration.checks import data_checks
 from lake_assets.orchestration.runs import continuous_job, kept_alive
 from lake_assets.orchestration.sensors import file_sensor, polling
@@ -44,8 +44,8 @@ NOW: dict[str, object] = {
     "maintenance.abandoned_after": ABANDONED_AFTER,
     "maintenance.keep_for_marts": retention.KEPT_FOR_MARTS,
     "maintenance.max_snapshots": retention.MAX_SNAPSHOTS,
-    "maintenance.min_small_files": table_maintenance.MIN_SMALL_FILES,
-    "maintenance.target_file_size_mb": table_maintenance.FILE_SIZE >> 20,
+    "maintenance.min_small_files": parts_and_limits.MIN_SMALL_FILES,
+    "maintenance.target_file_size_mb": parts_and_limits.FILE_SIZE >> 20,
     f"sources.{ANY}.stream.most_messages": landing.MOST_MESSAGES,
     "secrets.ttl": timedelta(seconds=secret_values.KEPT),
 }

@@ -24,8 +24,8 @@ from pyiceberg.types import LongType, NestedField
 from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.upkeep import table_health
+from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.iceberg.upkeep.table_health import Files, Health, health
-from lake_assets.iceberg.upkeep.table_maintenance import Part
 from lake_assets.silver.table.position import SILVER
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", LongType()))

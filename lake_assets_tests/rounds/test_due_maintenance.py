@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.iceberg.file_io.metadata_cache import MetadataCache
 from lake_assets.iceberg.upkeep import table_health, table_maintenance
-from lake_assets.iceberg.upkeep.table_maintenance import MIN_SMALL_FILES, WORN_SHARE, Part
+from lake_assets.iceberg.upkeep.parts_and_limits import MIN_SMALL_FILES, WORN_SHARE, Part
 from lake_assets.lake import Lake
 from lake_assets.orchestration import sync
 from lake_assets.rounds.due_maintenance import TableUpkeep, due_upkeep, upkeep

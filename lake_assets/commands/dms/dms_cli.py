@@ -14,7 +14,6 @@ from lake_assets.commands.show.console import messages, results
 
 if TYPE_CHECKING:
     from lake_assets.config import LakeConfig, SourceConfig
-    from lake_assets.onboarding.endpoint_import.documents import Documents
     from lake_assets.onboarding.endpoint_plan.dms_plan import Plan
 
 dms = typer.Typer(no_args_is_help=True, help="Compare lake.yaml with the settings of AWS DMS.")
@@ -66,28 +65,24 @@ def diff(
     source: Source = None,
 ) -> None:
     """Name each setting of DMS that differs from lake.yaml; exit with 1 if one does."""
+    from lake_assets.commands.dms.described_endpoint import compared
     from lake_assets.config.config_file import load_lake
-    from lake_assets.onboarding.endpoint_import.lake_section import draft_of
-    from lake_assets.onboarding.endpoint_plan.setting_differences import differences, remarks, target_of
 
     lake = load_lake(context.obj)
-    name, config = _source(lake, source)
-    documents = _documents(lake, name, config, files or [])
-    target = target_of(name, config, documents)
-    described = draft_of(target, documents)
-    found = differences(config, described, documents)
-    for remark in remarks(described):
+    name, _ = _source(lake, source)
+    found = compared(lake, name, files or [])
+    for remark in found.remarks:
         err.print(f"note: {remark}", highlight=False)
-    for sentence in found:
+    for sentence in found.different:
         out.print(sentence, highlight=False, soft_wrap=True)
-    if not described.tasks:
+    if not found.tasks:
         err.print(
             "No task of the endpoint is described: its tables and its task's settings are not compared."
         )
-    if found:
+    if found.different:
         raise typer.Exit(1)
-    what = f" and {', '.join(task.name for task in described.tasks)}" if described.tasks else ""
-    out.print(f"{target.name}{what}: as lake.yaml expects", highlight=False, soft_wrap=True)
+    what = f" and {', '.join(found.tasks)}" if found.tasks else ""
+    out.print(f"{found.endpoint}{what}: as lake.yaml expects", highlight=False, soft_wrap=True)
 
 
 def _json(document: object) -> str:
@@ -109,35 +104,6 @@ def _source(lake: "LakeConfig", name: str | None) -> "tuple[str, SourceConfig]":
         raise LakeError(f"{wrong}: it has {', '.join(lake.sources)}.")
     assert name is not None
     return name, lake.sources[name]
-
-
-def _documents(lake: "LakeConfig", name: str, source: "SourceConfig", files: list[Path]) -> "Documents":
-    from lake_assets.commands.dms.import_endpoint import documents_of
-    from lake_assets.errors import LakeError
-    from lake_assets.onboarding.endpoint_import.documents import read_documents
-
-    if files:
-        return documents_of(files)
-    tasks = {task.arn: task for table in source.tables if (task := source.task(table)) is not None}
-    if not tasks:
-        raise LakeError(
-            f"{name} has no dms_task: set it to the ARN of its task, or name files with what `aws dms "
-            "describe-endpoints` and `describe-replication-tasks` print."
-        )
-    from lake_assets.storage.aws_client import Aws
-    from lake_assets.storage.dms_tasks import descriptions
-
-    aws, texts = Aws(lake.secrets), dict[str, str]()
-    for arn, task in tasks.items():
-        texts |= {f"{call} of {arn}": text for call, text in descriptions(task, aws).items()}
-    return _of_one_target(read_documents(texts))
-
-
-def _of_one_target(documents: "Documents") -> "Documents":
-    """The documents, with each endpoint once: several tasks may write to one."""
-    documents.endpoints = [*{endpoint.arn: endpoint for endpoint in documents.endpoints}.values()]
-    documents.sources = [*{source.arn: source for source in documents.sources}.values()]
-    return documents
 
 
 def _write(plan: "Plan", folder: Path) -> None:

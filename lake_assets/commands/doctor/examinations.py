@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from lake_assets.bronze.log.file_log import TABLE as LOG
+from lake_assets.commands.dms.described_endpoint import compared, has_task
 from lake_assets.commands.mend.repair_plan import RepairPlan, repair_plan
 from lake_assets.commands.setup.folder import local_folder
 from lake_assets.commands.setup.validate import check
@@ -67,6 +68,11 @@ def examined(lake: Lake, path: Path) -> Iterator[Examined]:
         ("Spark", _spark),
         ("catalog", _catalog),
         *((f"source {name}", _source_of(name)) for name in lake.config.sources),
+        *(
+            (f"DMS of {name}", dms_of(name))
+            for name, source in lake.config.sources.items()
+            if has_task(source)
+        ),
         ("disk", lambda lake: _disk(lake, path)),
         ("tables", lambda lake: _tables(lake, plan)),
         ("paused", _paused),
@@ -142,6 +148,22 @@ def _source_of(name: str) -> Callable[[Lake], Found]:
         elif not newer:
             more = " at least" if len(found) == LISTED else ""
             yield f"{many(len(found), 'object')}{more} in {store.location}", None
+
+    return look
+
+
+def dms_of(name: str) -> Callable[[Lake], Found]:
+    """The examination of a source's endpoint and tasks, as DMS describes them."""
+
+    def look(lake: Lake) -> Found:
+        found = compared(lake.config, name)
+        for sentence in found.different:
+            yield sentence, f"`lake-assets dms plan --source {name}` prints what lake.yaml expects of DMS."
+        if not found.different:
+            yield (
+                f"{found.endpoint}{''.join(f' and {task}' for task in found.tasks)}: as lake.yaml expects",
+                None,
+            )
 
     return look
 

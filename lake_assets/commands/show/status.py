@@ -22,7 +22,6 @@ from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
 from lake_assets.iceberg.upkeep.table_health import read_health
 from lake_assets.lake import Lake
 from lake_assets.outputs.lake_outputs import lake_outputs
-from lake_assets.rounds.due_maintenance import upkeep
 from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.batch_log.batch_row import BatchRow
@@ -187,10 +186,15 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
 def slow_lines(lake: Lake, lines: Sequence[TableStatus]) -> list[str]:
     """A line for each table of silver and gold that takes long to read, because its maintenance has not kept up."""
     found = {line.table: line.slow_to_read for line in lines if line.slow_to_read is not None}
-    marts = upkeep(lake, among={mart.identifier for mart in lake.marts})
-    found |= {
-        mart.table: f"{mart.health.behind}. {mart.health.scans}" for mart in marts if mart.health.behind
-    }
+    catalog = lake.runtime.catalog
+    with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
+        marts = pool.map(lambda mart: load_table(catalog, mart.identifier), lake.marts)
+        healths = {
+            mart.identifier: read_health(table)
+            for mart, table in zip(lake.marts, marts, strict=True)
+            if table is not None
+        }
+    found |= {name: f"{health.behind}. {health.scans}" for name, health in healths.items() if health.behind}
     return [f"{table} has {text} Run `lake-assets maintain`." for table, text in found.items()]
 
 

@@ -24,9 +24,9 @@ from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.iceberg.upkeep.parts_and_limits import FILE_SIZE, MIN_SMALL_FILES, WORN_SHARE, Part
 from lake_assets.iceberg.upkeep.restamp import StampRule, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable
-from lake_assets.iceberg.upkeep.table_maintenance import FILE_SIZE, MIN_SMALL_FILES, WORN_SHARE, Part
 from lake_assets.words import many
 
 SMALL_FILES = 20

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
@@ -29,6 +28,13 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
+from lake_assets.iceberg.upkeep.parts_and_limits import (
+    EVERY_PART,
+    FILE_SIZE,
+    MIN_SMALL_FILES,
+    WORN_SHARE,
+    Part,
+)
 from lake_assets.iceberg.upkeep.restamp import StampRule, restamp, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable, main_chain
 from lake_assets.spark.causes import full_traceback
@@ -38,12 +44,6 @@ ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
 """Maintenance does not wait for an attempt that began longer ago: such an attempt is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
-FILE_SIZE = 128 << 20
-"""The bytes of a data file that is rewritten."""
-MIN_SMALL_FILES = 5
-"""If a partition has at least this many small data files, they are merged into one; manifests likewise."""
-WORN_SHARE = 0.3
-"""A data file of which so many rows are deleted is rewritten."""
 BYTES_OF_PART = 1 << 30
 MOST_PARTS = 10
 MOST_IDS = 1000
@@ -51,18 +51,6 @@ MOST_IDS = 1000
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-
-class Part(StrEnum):
-    """A part of a table's maintenance; each may run without the other."""
-
-    FILES = "files"
-    """Branches, partitions, data files, manifests, and the position."""
-    SNAPSHOTS = "snapshots"
-    """Expiry, and orphans."""
-
-
-EVERY_PART = tuple(Part)
 
 
 @dataclass(slots=True)

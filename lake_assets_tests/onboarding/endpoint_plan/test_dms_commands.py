@@ -11,8 +11,11 @@ import yaml
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
+from lake_assets.commands.doctor.examinations import dms_of
 from lake_assets.config import S3Config
+from lake_assets.config.config_file import load_lake
 from lake_assets.errors import DocumentError, LakeError
+from lake_assets.lake import open_lake
 from lake_assets.onboarding.endpoint_plan.dms_plan import plan
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 from lake_assets_tests.onboarding.endpoint_plan.test_dms_plan import SEQUENCE, TABLES, source
@@ -35,6 +38,11 @@ def run(path: Path, *arguments: str) -> tuple[int, str, str]:
         return 1, "", str(done.exception)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.stdout, done.stderr
+
+
+def examined(path: Path) -> list[tuple[str, str | None]]:
+    """What `lake-assets doctor` finds of DMS."""
+    return [*dms_of("shop")(open_lake(load_lake(path)))]
 
 
 def test_the_command_line(lake_yaml: Path, tmp_path: Path) -> None:
@@ -81,11 +89,14 @@ def test_what_dms_itself_says(lake_yaml: Path, s3: S3Config) -> None:
     try:
         code, printed, said = run(lake_yaml, "diff")
         assert (code, printed) == (0, "shop and shop: as lake.yaml expects\n")
+        assert examined(lake_yaml) == [("shop and shop: as lake.yaml expects", None)]
         assert "note: an endpoint does not state the zone" in said
         lake["sources"]["shop"]["dms"] |= {"csv_null_value": ""}
         lake_yaml.write_text(yaml.safe_dump(lake), encoding="utf-8")
         sentence = 'csv_null_value is "" in lake.yaml, and "NULL" at the endpoint shop\n'
         assert run(lake_yaml, "diff")[:2] == (1, sentence)
+        remedy = "`lake-assets dms plan --source shop` prints what lake.yaml expects of DMS."
+        assert examined(lake_yaml) == [(sentence.rstrip(), remedy)]
         # The task of each table, once.
         one = lake["sources"]["shop"].pop("dms_task")
         lake["sources"]["shop"]["tables"] = {n: t | {"dms_task": one} for n, t in TABLES.items()}
