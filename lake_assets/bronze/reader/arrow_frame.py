@@ -81,8 +81,9 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, staging: Staging) -> DataFr
     """The rows. Columns have the types of `image_type`; the last ones may be lists of texts."""
     if not _fits_plan(rows):
         return spark.table(_staged(rows, staging).name)
-    # In one piece: PySpark loses the rows behind an empty one.
-    return spark.createDataFrame(rows.combine_chunks(), _spark_schema(rows.schema)).coalesce(1)
+    # In one piece: PySpark loses the rows behind an empty one, and refuses lists in no piece at all.
+    whole = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(whole, _spark_schema(rows.schema)).coalesce(1)
 
 
 def _spark_schema(rows: pa.Schema) -> StructType:
