@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -24,8 +25,13 @@ from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.helpers.constants.little_kept import little_kept
 from lake_assets_tests.helpers.lakes.small_lakes import REMOTE, SPARK, lake_config, spark_of_environment
+from lake_assets_tests.helpers.orchestration.cheap_dagster import remember_engines, remember_migrations
 from lake_assets_tests.helpers.processes.child import java_options
-from lake_assets_tests.helpers.servers.cheap_spark import remember_classes, without_checksums
+from lake_assets_tests.helpers.servers.cheap_spark import (
+    pass_plain_arguments,
+    remember_classes,
+    with_plain_files,
+)
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server, psycopg_engine
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
@@ -34,6 +40,8 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 gc.set_threshold(20_000, 10, 10)
 # Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
 os.environ["SPARK_SUBMIT_OPTS"] = java_options()
+remember_engines()
+remember_migrations()
 
 
 @sa.event.listens_for(sa.Engine, "connect")
@@ -118,6 +126,7 @@ def _connected() -> Iterator[SparkSession]:
 
 def _embedded() -> Iterator[SparkSession]:
     remember_classes()
+    pass_plain_arguments()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
@@ -140,7 +149,9 @@ def _embedded() -> Iterator[SparkSession]:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    without_checksums(session)
+    with_plain_files(session)
+    # PySpark puts its jars before all else on Python's path: every import after it would look into each of them.
+    sys.path[:] = [place for place in sys.path if not place.endswith(".jar")]
     yield session
     session.stop()
 

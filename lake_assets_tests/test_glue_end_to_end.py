@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.history import generate_history
 from lake_assets.lake import open_lake
+from lake_assets_tests.helpers.lakes.small_lakes import TINY
 from lake_assets_tests.helpers.oracles.demo_history import unequal_tables
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import demonstration_in_glue, glue_server
@@ -39,10 +41,10 @@ def endpoint() -> Iterator[str]:
         yield address
 
 
-def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Path:
+def lake_file(folder: Path, endpoint: str, bucket: str, conf: dict[str, Any]) -> Path:
     """The demonstration's lake.yaml for the server."""
     text = demonstration_in_glue(endpoint, bucket)
-    text["spark"]["conf"] |= {"spark.jars.packages": jars} if jars else {}
+    text["spark"]["conf"] |= conf
     text["warehouses"] = {"snowflake": {"role_arn": ROLE, "connect": {"account": "xy12345"}}}
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
@@ -50,14 +52,15 @@ def lake_file(folder: Path, endpoint: str, bucket: str, jars: str | None) -> Pat
 
 
 @pytest.mark.parametrize(
-    ("bucket", "python_path", "jars", "version"),
+    ("bucket", "python_path", "conf", "version", "days"),
     [
-        pytest.param("installed", [], None, "4.1.", id="installed", marks=pytest.mark.long),
+        pytest.param("installed", [], {}, "4.1.", 2, id="installed", marks=pytest.mark.long),
         pytest.param(
             "of-emr",
             [str(OLDER_SPARK)],
-            OF_EMR,
+            TINY | {"spark.jars.packages": OF_EMR},
             "4.0.2",
+            1,
             id="of Amazon EMR",
             marks=pytest.mark.skipif(not OLDER_SPARK.exists(), reason="`make test` installs this PySpark"),
         ),
@@ -69,21 +72,25 @@ def test_silver_equals_the_source(
     monkeypatch: pytest.MonkeyPatch,
     bucket: str,
     python_path: list[str],
-    jars: str | None,
+    conf: dict[str, Any],
     version: str,
+    days: int,
 ) -> None:
     for name, value in credentials(endpoint).items():
         monkeypatch.setenv(name, value)
     client("s3", endpoint).create_bucket(Bucket=bucket)
-    path = lake_file(tmp_path, endpoint, bucket, jars)
+    path = lake_file(tmp_path, endpoint, bucket, conf)
     config, database = load_lake(path), tmp_path / "source.db"
     generate_history(
         f"s3://{bucket}/bronze/",
         database,
         seed=12,
-        changes=1_500,
-        days=2,
-        past_trips=300,
+        changes=750 * days,
+        days=days,
+        stations=12,
+        bikes=60,
+        members=150,
+        past_trips=10,
         end=END,
     )
     account = SnowflakeAccount(tmp_path / "account.json", path)

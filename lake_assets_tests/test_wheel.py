@@ -23,9 +23,18 @@ from lake_assets_tests.helpers.lakes.guide_project import examples, write_lake
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
-MATERIALIZE = """
+USE = """
 import runpy
 import sys
+
+# `lake-assets sync` as a user types it, in the process whose Spark the rest uses too.
+program, *arguments = sys.argv[1:]
+sys.argv = [program, "sync"]
+try:
+    runpy.run_path(program, run_name="__main__")
+except SystemExit as ended:
+    assert not ended.code, ended.code
+
 import dagster as dg
 from my_project import busiest_bikes, defs, every_trip_has_a_bike
 
@@ -37,7 +46,7 @@ with dg.DagsterInstance.get() as instance:
 for check in done.get_asset_check_evaluations():
     print(check.check_name, "passed" if check.passed else "failed")
 # `python -m dagster`, with the Spark that runs.
-sys.argv = ["dagster", "asset", "materialize", "-m", "my_project", *sys.argv[1:]]
+sys.argv = ["dagster", "asset", "materialize", "-m", "my_project", *arguments]
 runpy.run_module("dagster", run_name="__main__")
 """
 
@@ -194,10 +203,9 @@ def use(python: Path, folder: Path) -> None:
     assert "value='lake_assets'" in registered
     assert lacking == "without"
 
-    run(python.parent / "lake-assets", "sync", folder=project)
     home = {"DAGSTER_HOME": str(project)}
     hours = ("--select", "gold/trips_by_hour", "--partition-range", "2026-03-01...2026-03-02")
-    done = run(python, "-c", MATERIALIZE, *hours, folder=project, **home)
+    done = run(python, "-c", USE, python.parent / "lake-assets", *hours, folder=project, **home)
     assert "every_trip_has_a_bike passed" in done
     uri, warehouse = f"sqlite:///{project}/catalog.db", str(project / "warehouse")
     catalog = SqlCatalog("guide", uri=uri, warehouse=warehouse)

@@ -20,6 +20,7 @@ from lake_assets.onboarding.endpoint_import.documents import read_documents
 from lake_assets.onboarding.endpoint_import.lake_section import draft_of
 from lake_assets.onboarding.endpoint_plan.setting_differences import differences, target_of
 from lake_assets_tests.deploy.stack_policies import policies
+from lake_assets_tests.helpers.lakes.small_lakes import TINY
 from lake_assets_tests.helpers.processes.child import PATIENCE, ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.glue import glue_server, tables_in_glue
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, credentials
@@ -267,7 +268,7 @@ def lake_file(folder: Path, endpoint: str, made: dict[str, str]) -> Path:
     shop["notifications"] |= {"endpoint": endpoint, **keys}
     # A run for each batch, which ends by itself.
     del lake["automation"]
-    lake["spark"] = {"master": "local[2]"}
+    lake["spark"] = {"master": "local[2]", "conf": TINY}
     path = folder / "lake.yaml"
     path.write_text(yaml.safe_dump(lake, sort_keys=False), encoding="utf-8")
     load_lake(path)

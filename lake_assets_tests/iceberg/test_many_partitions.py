@@ -16,13 +16,13 @@ from lake_assets.config import parse_column
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import create_table
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, small_lake
-from lake_assets_tests.helpers.servers.cheap_spark import without_checksums
+from lake_assets_tests.helpers.servers.cheap_spark import with_plain_files
 
 conf = TINY | {"spark.driver.memory": "500m"}
 runtime = small_lake(Path(sys.argv[1]), spark={"conf": conf}).runtime
 catalog = runtime.lake.catalog.name
 with runtime.sessions.isolated() as spark:
-    without_checksums(spark)
+    with_plain_files(spark)
     columns = (parse_column("at", "timestamptz"), parse_column("id", "long"))
     create_table(spark, runtime.catalog, "gold.hours", columns, 3, ("hour(at)",))
     rows = spark.range(1000).select(F.timestamp_seconds(F.col("id") % 700 * 3600).alias("at"), "id")

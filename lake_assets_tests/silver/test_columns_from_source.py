@@ -349,7 +349,7 @@ DDL = (
 )
 
 
-@pytest.mark.parametrize("form", ["header", "no header"])
+@pytest.mark.parametrize("form", [pytest.param("header", marks=pytest.mark.long), "no header"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 9))])
 def test_random_changes_of_columns(
     spark: SparkSession, new_database: NewDatabase, tmp_path: Path, seed: int, form: str
@@ -360,7 +360,7 @@ def test_random_changes_of_columns(
         live.insert(number, name=f"n{number}", size=number)
     live.load()
     live.check()
-    for step in range(8):
+    for step in range(5 if seed == 0 and form == "no header" else 8):
         kinds = {c["name"]: str(c["type"]) for c in sa.inspect(live.source).get_columns("items")}
         others = [name for name in kinds if name != "id"]
         whole = [name for name in others if kinds[name] == "INTEGER"]

@@ -78,7 +78,7 @@ def test_every_tag_shows_whole_transactions(
     monkeypatch.setattr(landing, "GAP_AFTER", timedelta(hours=1))
     random = Random(seed)
     bank, bench = Bank(random), bank_bench(tmp_path, engine)
-    for _ in range(20 if seed == 1 else 40):
+    for _ in range(12 if seed == 1 else 40):
         bank.transfer()
     for table, value in loads(bank):
         stream.put(table, value)

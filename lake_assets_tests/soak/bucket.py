@@ -16,7 +16,7 @@ from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets_tests.helpers.files.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, small_lake
 from lake_assets_tests.helpers.oracles.masks import MASKING
-from lake_assets_tests.helpers.servers.cheap_spark import without_checksums
+from lake_assets_tests.helpers.servers.cheap_spark import with_plain_files
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object
@@ -94,7 +94,7 @@ def lake(
         **MASKING,
     )
     if not SPARK:
-        without_checksums(used.runtime.sessions.root())
+        with_plain_files(used.runtime.sessions.root())
     # As the continuous run does, in every second pair of histories.
     used.runtime.branches = KeptBranches() if plan.seed // 2 % 2 else None
     return used

@@ -216,51 +216,6 @@ def version(found: ChannelBuilder) -> str:
     return str(answer.spark_version.version)
 
 
-@pytest.mark.spark
-def test_a_server_serves_its_owner_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of its owner logs no error when it ends, and nor does the server."""
-    monkeypatch.delenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
-    lake = load_lake(folder / "lake.yaml", environ={})
-    server = ConnectServer(lake, folder)
-    pid = server.start().pid
-    try:
-        token = token_at(server.port)
-        assert token
-        assert version(connect_address(lake.spark.remote).builder()) == pyspark.__version__
-        assert version(connect_address(f"sc://127.0.0.1:{server.port}").builder()) == pyspark.__version__
-        (file,) = (path for path in (folder / "state").rglob("*") if path.is_file())
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-        # Nobody reads it where others may look.
-        assert token not in Path(f"/proc/{pid}/cmdline").read_text()
-        assert all(token not in path.read_text() for path in folder.glob("spark-connect.*"))
-
-        program = "lake_assets_tests.helpers.processes.ending_process"
-        done = run_python("-m", program, folder / "lake.yaml", timeout=240)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == "failed as it should\n"
-        assert "ERROR" not in done.stderr, done.stderr
-
-        # What another user of the machine has: no token, or some other one.
-        write_items(folder)
-        for builder in (
-            DefaultChannelBuilder(lake.spark.remote),
-            DefaultChannelBuilder(lake.spark.remote + "/;token=guessed"),
-        ):
-            with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
-                version(builder)
-        assert version(DefaultChannelBuilder(f"{lake.spark.remote}/;token={token}")) == pyspark.__version__
-        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "others"))
-        refused = command(folder, "sync", "--no-gold")
-        assert refused.returncode == 1
-        assert "refuses this user's token" in refused.stderr
-        assert token not in refused.stderr + refused.stdout
-    finally:
-        server.stop()
-    assert "SESSION_CLOSED" not in server.log.read_text()
-
-
 def test_a_token_of_ones_own_is_the_servers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     assert given_token("sc://localhost:15002") is None
@@ -279,14 +234,16 @@ def test_a_token_of_ones_own_is_the_servers(folder: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.spark
-def test_a_server_that_is_killed_comes_back_on_its_port(
+def test_a_server_that_is_killed_comes_back_on_its_port_and_serves_its_owner_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The port stays taken for longer than the start waits for it."""
+    """The port stays taken for longer than the start waits for it. A process of its owner logs no error when it ends,
+    and nor does the server."""
+    monkeypatch.delenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.setattr(connect_server, "PORT_SECONDS", 1.0)
     monkeypatch.setattr(dev, "RESTART_SECONDS", 0.5)
-    lake = load_lake(folder / "lake.yaml", environ={})
-    server = ConnectServer(lake, folder)
+    server = ConnectServer(load_lake(folder / "lake.yaml", environ={}), folder)
     with supervised(server), caplog.at_level(logging.WARNING):
         token, running = token_at(server.port), server.running()
         assert running is not None
@@ -295,8 +252,50 @@ def test_a_server_that_is_killed_comes_back_on_its_port(
         eventually(lambda: runs_again(server, caplog.text))
         assert f"Port {server.port} on 127.0.0.1 is in use" in caplog.text
         assert token_at(server.port) not in (None, token), "a server that is started has a token of its own"
+        serves_its_owner_only(server, folder)
     assert server.running() is None
     assert token_at(server.port) is None
+    assert "SESSION_CLOSED" not in server.log.read_text()
+
+
+def serves_its_owner_only(server: ConnectServer, folder: Path) -> None:
+    lake, running, token = (
+        load_lake(folder / "lake.yaml", environ={}),
+        server.running(),
+        token_at(server.port),
+    )
+    assert running is not None
+    assert token
+    assert version(connect_address(lake.spark.remote).builder()) == pyspark.__version__
+    assert version(connect_address(f"sc://127.0.0.1:{server.port}").builder()) == pyspark.__version__
+    (file,) = (path for path in (folder / "state").rglob("*") if path.is_file())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    # Nobody reads it where others may look.
+    assert token not in Path(f"/proc/{running.pid}/cmdline").read_text()
+    assert all(token not in path.read_text() for path in folder.glob("spark-connect.*"))
+
+    program = "lake_assets_tests.helpers.processes.ending_process"
+    done = run_python("-m", program, folder / "lake.yaml", timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "failed as it should\n"
+    assert "ERROR" not in done.stderr, done.stderr
+
+    # What another user of the machine has: no token, or some other one.
+    write_items(folder)
+    for builder in (
+        DefaultChannelBuilder(lake.spark.remote),
+        DefaultChannelBuilder(lake.spark.remote + "/;token=guessed"),
+    ):
+        with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
+            version(builder)
+    assert version(DefaultChannelBuilder(f"{lake.spark.remote}/;token={token}")) == pyspark.__version__
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(folder / "others"))
+        refused = command(folder, "sync", "--no-gold")
+    assert refused.returncode == 1
+    assert "refuses this user's token" in refused.stderr
+    assert token not in refused.stderr + refused.stdout
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 Not here: which tables are due (`rounds/test_due_maintenance.py`), `sync` (`commands/test_maintain_commands.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
@@ -18,25 +18,37 @@ from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.runs import maintenance_job
 from lake_assets.orchestration.runs.continuous_job import continuous_job
-from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, SALES, Shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, SALES, Shop, open_shop
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.usefixtures("keep_little")
 SENSOR = "tables_stay_small"
 DUE = {"maintenance": {"keep_snapshots": "0s"}}
 
 
-@pytest.fixture
-def due(spark: SparkSession, new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """A shop whose tables have had two batches."""
-    monkeypatch.setattr(table_health, "SNAPSHOTS", 2)
-    shop = new_shop(marts=(), **DUE)
+@pytest.fixture(scope="module")
+def made(
+    spark: SparkSession, keep_little: None, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], Shop]:
+    """Two tables that have had one batch, one of them a second one."""
+    shop = open_shop(tmp_path_factory.mktemp("shop"), marts=(), **DUE)
     for table in ("sales", "notes"):
         shop.load(table, [1])
         shop.change(table, [2])
     shop.apply()
     shop.change("sales", [3])
     shop.apply()
-    return shop
+    shop.instance.dispose()
+    return restorer(shop)
+
+
+@pytest.fixture
+def due(made: Callable[[], Shop], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """The shop, whose sales are due."""
+    monkeypatch.setattr(table_health, "SNAPSHOTS", 2)
+    shop = made()
+    yield shop
+    shop.instance.dispose()
 
 
 def run(shop: Shop) -> dg.ExecuteInProcessResult:
