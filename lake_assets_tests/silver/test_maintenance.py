@@ -54,7 +54,7 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     assert any(name.startswith(TOUCHED_DAYS) for name in before)
 
     maintained = shop.maintain()
-    ops = ("bronze_files", "batches", "quarantine", "contracts", "findings", "alarms")
+    ops = ("erasures", "bronze_files", "batches", "quarantine", "contracts", "findings", "alarms")
     assert set(maintained) == {ITEMS, *(f"lake_ops.{name}" for name in ops)}
     done = maintained[ITEMS]
     assert (done.files_rewritten, done.files_after, done.restamped) == (3, 1, True)
