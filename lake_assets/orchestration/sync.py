@@ -145,7 +145,10 @@ def recompute_marts(lake: Lake, instance: dg.DagsterInstance) -> dict[str, str]:
     """Recomputes the marts whose tables have changed; returns by mart why some of them could not be."""
     result = SyncResult()
     _compute_marts(lake, instance, result, Progress())
-    return result.waiting | result.failed
+    # Rows outside of its partitions are in no mart, whatever is computed.
+    outside = mart_work(lake.runtime, lake.marts, lambda mart: None).outside
+    waiting = {name: why for name, why in result.waiting.items() if outside.get(name) != why}
+    return waiting | result.failed
 
 
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:

@@ -88,9 +88,13 @@ class _Tables:
         self._files = defaultdict[str, list[LoggedFile]](list)
         for record in log:
             self._files[record.qualified_table].append(record)
-        self._alone = _newest_notes(log) | {
-            held.key for held in runtime.quarantine.all() if held.source == source
-        }
+        copied = {record.copy_of for record in log}
+        self._alone = (
+            _newest_notes(log)
+            | {held.key for held in runtime.quarantine.all() if held.source == source}
+            # Rows of it may have been erased: the record has their number from before.
+            | {record.key for record in log if record.offset in copied}
+        )
         self._others = self._further_tables()
 
     def _further_tables(self) -> dict[str, list[Table]]:

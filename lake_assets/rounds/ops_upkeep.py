@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.errors import LakeError
-from lake_assets.iceberg import findings
+from lake_assets.iceberg import erasure_log, findings
 from lake_assets.iceberg.lake_format import refuse_newer
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
@@ -21,7 +21,6 @@ from lake_assets.iceberg.upkeep.ops_maintenance import MAX_SMALL_FILES, maintain
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch_log import batches_table
-from lake_assets.silver.erase import erasure_log
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ means (`bronze/files/keys.py`).
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from io import BufferedReader
@@ -143,7 +143,7 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
 
-    def remove_former(self, key: str) -> int:
+    def remove_former(self, keys: Collection[str]) -> int:
         return 0
 
     def spark_uri(self, key: str) -> str:

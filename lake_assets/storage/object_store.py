@@ -174,13 +174,13 @@ class S3Store:
         with self._errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
-    def remove_former(self, key: str) -> int:
+    def remove_former(self, keys: Collection[str]) -> int:
         removed = 0
         with self._errors():
             pages = self._client.get_paginator("list_object_versions")
-            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + key):
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-                    if entry["Key"] == self._prefix + key and not entry["IsLatest"]:
+                    if entry["Key"].removeprefix(self._prefix) in keys and not entry["IsLatest"]:
                         address = {"Key": entry["Key"], "VersionId": entry["VersionId"]}
                         self._client.delete_object(Bucket=self._bucket, **address)
                         removed += 1

@@ -3,7 +3,7 @@
 Here: the interface. Not here: the stores (`local_store.py`, `object_store.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,8 +80,9 @@ class ObjectStore(Protocol):
         """Removes the object, if it is there."""
         ...
 
-    def remove_former(self, key: str) -> int:
-        """Removes the former versions of the object, where the store keeps versions; returns how many."""
+    def remove_former(self, keys: Collection[str]) -> int:
+        """Removes the former versions of these objects, which may be deleted, where the store keeps versions; returns
+        how many."""
         ...
 
     def spark_uri(self, key: str) -> str:

@@ -192,7 +192,9 @@ def _moved(file: LoggedFile, to: LoggedFile) -> LoggedFile:
     """The record with the object that has its content now."""
     moved = to.path if to.path != file.key else None
     # Rows may have been erased from the content.
-    return replace(file, moved_to=moved, size=to.size, compression=to.compression, rows=to.rows)
+    return replace(
+        file, moved_to=moved, size=to.size, compression=to.compression, rows=to.rows, content=to.content
+    )
 
 
 def _content(file: LoggedFile) -> tuple[str, str, str, str]:

@@ -36,6 +36,8 @@ class State(StrEnum):
 
 OPEN = (State.HELD, State.RETRIED)
 
+ERASED = "erased"
+"""The reason of an entry whose text an erasure has removed."""
 IN_NO_FILE = "stream"
 """The version of a message of a stream that cannot be read: no file has it, so that no batch decides on it."""
 
@@ -68,7 +70,7 @@ class Quarantined:
     """The names among whose rows in a transaction file `row` counts (`LoggedFile.counted_among`); None if that was not
     recorded yet."""
     counted_in: str | None = None
-    """The version of the object in which `row` counts, since rows of the file were erased; None if none were."""
+    """The erasure that moved the file's rows last (`ErasureLog.places`); None if none has."""
 
     @property
     def id(self) -> str:
@@ -161,27 +163,43 @@ class Quarantine:
             lambda known, held: known is not None and known.state in OPEN and known.state is not held.state,
         )
 
-    def erase(self, source: str, table: str, key: str, rows: Collection[int], version: str) -> None:
-        """Forgets the entries of these rows of a file, and counts its other rows without them. Does nothing if that was
-        done for this version of the object, the first one without the rows. Raises as `OpsTable.replace`."""
+    def forget_texts(self, source: str, table: str) -> None:
+        """Removes texts and reasons of the entries that wait for no decision. Raises as `OpsTable.replace`."""
+
+        def concerned(held: Quarantined) -> bool:
+            shows = held.raw is not None or held.reason != ERASED
+            return (held.source, held.table) == (source, table) and held.state not in OPEN and shows
+
+        def left(known: _Known) -> list[Row]:
+            found = known.newest.items()
+            return _states(
+                {i: replace(h, raw=None, reason=ERASED) if concerned(h) else h for i, h in found}, known
+            )
+
+        if any(map(concerned, self.all())):
+            self._table.replace(left)
+
+    def erase(
+        self, source: str, table: str, key: str, rows: Collection[int], *, before: str | None, after: str
+    ) -> None:
+        """Forgets the entries of these rows of a file, and counts its other rows without them. `before`, `after`: the
+        states of the file's places (`counted_in`); entries of another state are as they should be. Raises as
+        `OpsTable.replace`."""
 
         def concerned(held: Quarantined) -> bool:
             in_file = (held.source, held.table, held.key) == (source, table, key) and held.row is not None
-            return in_file and held.counted_in != version
+            return in_file and held.counted_in == before
 
         def left(known: _Known) -> list[Row]:
-            events: list[Quarantined] = []
+            kept = dict[str, Quarantined]()
             for id_, held in known.newest.items():
                 place = held.row
-                if concerned(held) and place is not None:
-                    if place in rows:
-                        continue
+                if not concerned(held) or place is None:
+                    kept[id_] = held
+                elif place not in rows:
                     place -= sum(row < place for row in rows)
-                    held = replace(held, row=place, line=None, counted_in=version)
-                if held.state is State.RELEASED and id_ in known.requested:
-                    events.append(replace(held, state=State.RETRIED, at=known.requested[id_]))
-                events.append(held)
-            return _rows(events, known.number)
+                    kept[id_] = replace(held, row=place, line=None, counted_in=after)
+            return _states(kept, known)
 
         if any(map(concerned, self.all())):
             self._table.replace(left)
@@ -199,6 +217,16 @@ class Quarantine:
             )
 
         return [by_id[row["id"]] for row in self._table.append(new)]
+
+
+def _states(kept: Mapping[str, Quarantined], known: _Known) -> list[Row]:
+    """The entries as events, each in its newest state; `kept`: by their former ids."""
+    events: list[Quarantined] = []
+    for id_, held in kept.items():
+        if held.state is State.RELEASED and id_ in known.requested:
+            events.append(replace(held, state=State.RETRIED, at=known.requested[id_]))
+        events.append(held)
+    return _rows(events, known.number)
 
 
 def _rows(events: Iterable[Quarantined], before: int) -> list[Row]:

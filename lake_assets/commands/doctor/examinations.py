@@ -20,12 +20,12 @@ from lake_assets.commands.mend.repair_plan import RepairPlan, repair_plan
 from lake_assets.commands.setup.folder import local_folder
 from lake_assets.commands.setup.validate import check
 from lake_assets.config.secrets import hidden_in
+from lake_assets.iceberg.erasure_log import ErasureLog
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.upkeep.table_maintenance import abandoned_branches
 from lake_assets.lake import Lake
 from lake_assets.rounds.due_maintenance import due_upkeep
 from lake_assets.silver.apply.failures import failure_of, failures
-from lake_assets.silver.erase.erasure_log import ErasureLog
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.table.pause import pause_of, waiting_sentence
 from lake_assets.spark.causes import root_cause

@@ -59,7 +59,8 @@ def erase(
     from lake_assets.commands.run.opening import tables_called
     from lake_assets.commands.show.console import messages
 
-    given = [*(keys or ()), *(keys_from.read_text(encoding="utf-8").splitlines() if keys_from else ())]
+    listed = keys_from.read_text(encoding="utf-8-sig").splitlines() if keys_from else []
+    given = [*(keys or ()), *(line.strip() for line in listed if line.strip())]
     if not given:
         raise typer.BadParameter("name a key, or a file of keys with --keys")
     lake, targets = tables_called(context, table)

@@ -6,11 +6,9 @@ Here: the plan and its refusals. Not here: carrying it out (`erase.py`), printin
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
-from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, Or, Reference
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
 
 from lake_assets.bronze.files.content import UnreadableFile
@@ -19,6 +17,7 @@ from lake_assets.bronze.scan.table_folders import TableFolders
 from lake_assets.bronze.stream.orphans import is_own_object
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.erasure_log import ErasureLog
 from lake_assets.iceberg.table_io import current_snapshot, load_table
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import log_arrivals
@@ -75,9 +74,9 @@ def erasure_plan(
         raise LakeError(f"{first.identifier} has not been applied yet: run `lake-assets sync` first.")
     log_arrivals(runtime, first.source)
     found = []
-    for file in files_of(runtime, first):
+    for file, obj in files_of(runtime, first):
         try:
-            found.append(found_rows(runtime, first, contracts, keys, file))
+            found.append(found_rows(runtime, first, contracts, keys, file, obj))
         except (UnreadableFile, pa.ArrowException) as error:
             raise LakeError(
                 f"{file.path} cannot be read ({error}), so that nobody can see whether it has rows of the keys. Remove "
@@ -86,8 +85,18 @@ def erasure_plan(
     _refuse_others(first, keys, found)
     for target in targets:
         _refuse_waiting(lake, target)
-        if not still_in_source:
-            _refuse_known_at_source(lake, target, keys)
+        if not still_in_source and (rows := rows_in(lake, target, keys, AT_SOURCE.get(target.mode))):
+            raise LakeError(
+                f"{target.identifier} has {many(rows, 'row')} of the keys, so that the source has them: its next "
+                "change or reload would bring them back. Delete them at the source, and erase them when the deletion "
+                "has arrived; or use --still-in-source."
+            )
+    is_known = any(each.rows for each in found) or any(rows_in(lake, target, keys, {}) for target in targets)
+    begun = ErasureLog(runtime.catalog).unfinished(first.source, first.table, keys.keys)
+    if not is_known and begun is None:
+        raise LakeError(
+            f"no file and no silver table of {first.table} has a row of these keys: see how they are spelled."
+        )
     return ErasurePlan(tuple(targets), keys, tuple(found), _orphans(lake, first, found))
 
 
@@ -118,25 +127,24 @@ def _refuse_waiting(lake: Lake, target: Target) -> None:
         )
 
 
-def _refuse_known_at_source(lake: Lake, target: Target, keys: ErasedKeys) -> None:
+def rows_in(lake: Lake, target: Target, keys: ErasedKeys, also: Mapping[str, bool] | None) -> int:
+    """How many rows of the keys, with these values in other columns, a silver table has. `also`: None for a table that
+    does not show what is asked."""
     table = load_table(lake.runtime.catalog, target.identifier)
-    if target.mode not in AT_SOURCE or table is None or current_snapshot(table) is None:
-        return
-    values = zip(*(column.to_pylist() for column in keys.in_silver(target).columns), strict=True)
-    wanted = [_all({**dict(zip(target.key, row, strict=True)), **AT_SOURCE[target.mode]}) for row in values]
-    if rows := table.scan(row_filter=reduce(Or, wanted)).count():
-        raise LakeError(
-            f"{target.identifier} has {many(rows, 'row')} of the keys, so that the source has them: its next change or "
-            "reload would bring them back. Delete them at the source, and erase them when the deletion has arrived; or "
-            "use --still-in-source."
-        )
-
-
-def _all(equal: Mapping[str, Any]) -> BooleanExpression:
-    found: BooleanExpression = AlwaysTrue()
-    for name, value in equal.items():
-        found &= EqualTo(term=Reference(name), value=literal(value))
-    return found
+    if also is None or table is None or current_snapshot(table) is None:
+        return 0
+    # Of a former column in the key, a table that was not changed yet has none.
+    if not {*target.key} <= {*table.schema().column_names}:
+        return 0
+    columns = [column.to_pylist() for column in keys.in_silver(target).columns]
+    within: BooleanExpression = AlwaysTrue()
+    for name, values in zip(target.key, columns, strict=True):
+        within &= In(term=Reference(name), literals={*map(literal, values)})
+    for name, value in also.items():
+        within &= EqualTo(term=Reference(name), value=literal(value))
+    rows = table.scan(row_filter=within, selected_fields=target.key).to_arrow()
+    wanted = {*zip(*columns, strict=True)}
+    return sum(row in wanted for row in zip(*(rows[name].to_pylist() for name in target.key), strict=True))
 
 
 def _orphans(lake: Lake, target: Target, found: Sequence[FoundRows]) -> tuple[str, ...]:

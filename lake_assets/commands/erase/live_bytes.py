@@ -5,6 +5,7 @@ that search. Not here: which values (`silver/erase/found_rows.py`), which locati
 """
 
 import io
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +22,13 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Record
 
 from lake_assets.bronze.files.content import GZIP_MAGIC, UnreadableFile, inflated
+from lake_assets.silver.erase.found_rows import BOUND
 from lake_assets.storage.object_store import ObjectGone, ObjectStore
 
 Place = tuple[str, Callable[[], bytes]]
 """The address of a file, and what reads it."""
-BOUND = 16
-"""Iceberg cuts the bounds of a column in a manifest after so many characters, and raises the last one."""
+AT_ONCE = 500
+"""Values of one regular expression."""
 THREADS = 4
 _WORD = "0-9A-Za-z_"
 
@@ -34,14 +36,18 @@ _WORD = "0-9A-Za-z_"
 class Search:
     """A search for values, which are found as whole words."""
 
-    def __init__(self, values: Collection[str]) -> None:
-        """`values`: at least one."""
-        each = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-        starts = [re.escape(value[: BOUND - 1]) for value in values if len(value) >= BOUND]
-        self._words = re.compile(rf"(?<![{_WORD}])(?:{each})(?![{_WORD}])".encode())
-        self._bounds = re.compile("|".join([self._words.pattern.decode(), *starts]).encode())
-        self._in_column = rf"(?:^|[^{_WORD}])(?:{each})(?:[^{_WORD}]|$)"
-        numbers = [int(value) for value in values if value.isdecimal() and len(value) < 19]
+    def __init__(self, values: Collection[str], shared: Collection[str] = ()) -> None:
+        """`values`: at least one; `shared`: beginnings of them that other rows have."""
+        every = sorted(values)
+        parts = [every[at : at + AT_ONCE] for at in range(0, len(every), AT_ONCE)]
+        starts = {value[:BOUND] for value in every if len(value) > BOUND} - {*shared}
+        self._words = [re.compile(_whole(_spellings(part)).encode()) for part in parts]
+        self._bounds = [re.compile("|".join(map(re.escape, starts)).encode())] if starts else []
+        self._in_column = [
+            rf"(?:^|[^{_WORD}])(?:{'|'.join(map(re.escape, part))})(?:[^{_WORD}]|$)" for part in parts
+        ]
+        self._texts = pa.array(every, pa.string())
+        numbers = [int(value) for value in every if value.isdecimal() and len(value) < 19]
         self._numbers = pa.array(numbers, pa.int64())
 
     def found_in(self, places: Iterable[Place]) -> list[str]:
@@ -58,16 +64,17 @@ class Search:
         return address if self._is_in(address, content) else None
 
     def _is_in(self, address: str, content: bytes) -> bool:
-        if self._words.search(content):
+        if _found(self._words, content):
             return True
         try:
             if content.startswith(b"PAR1"):
                 return any(map(self._is_in_column, _columns(content)))
             if content.startswith(b"Obj\x01"):
-                return any(self._bounds.search(value) for value in _avro_values(content))
+                words = [*self._words, *self._bounds]
+                return any(_found(words, value) for value in _avro_values(content))
             if content.startswith(GZIP_MAGIC):
                 text = b"".join(inflated(io.BytesIO(content), address))
-                return self._words.search(text) is not None
+                return _found(self._words, text)
         except (pa.ArrowException, OSError, ValueError, UnreadableFile):
             return True  # nobody can see what it has
         return False
@@ -77,10 +84,27 @@ class Search:
             numbers = column.cast(pa.int64(), safe=False)
             return bool(pc.any(pc.is_in(numbers, value_set=self._numbers)).as_py())
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            return any(
-                value is not None and self._words.search(value) for value in column.unique().to_pylist()
-            )
-        return bool(pc.any(pc.match_substring_regex(column, self._in_column)).as_py())
+            different = column.unique().to_pylist()
+            return any(value is not None and _found(self._words, value) for value in different)
+        column = column.unique()
+        if pc.any(pc.is_in(column, value_set=self._texts)).as_py():
+            return True
+        return any(pc.any(pc.match_substring_regex(column, words)).as_py() for words in self._in_column)
+
+
+def _spellings(values: Iterable[str]) -> Iterator[str]:
+    """The values as they are, within the quotes of CSV, and in JSON."""
+    for value in values:
+        yield from dict.fromkeys((value, value.replace('"', '""'), json.dumps(value)[1:-1]))
+
+
+def _whole(words: Iterable[str]) -> str:
+    each = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return rf"(?<![{_WORD}])(?:{each})(?![{_WORD}])"
+
+
+def _found(words: Iterable[re.Pattern[bytes]], content: bytes) -> bool:
+    return any(each.search(content) for each in words)
 
 
 def objects_of(store: ObjectStore) -> Iterator[Place]:

@@ -20,13 +20,14 @@ ANY = 1e-12
 """Share of deleted rows: one of them is enough."""
 
 
-def purge(maintenance: TableMaintenance) -> None:
-    """Drops every branch and tag of the table, writes files with deleted rows again, and expires all snapshots but the
-    newest. Any run under way plans its batch again. May be repeated after a kill. Raises what Spark raises."""
+def purge(maintenance: TableMaintenance, tag: str | None = None) -> None:
+    """Drops every branch and tag of the table but `tag`, writes files with deleted rows again, moves `tag` to the
+    newest snapshot, and expires all others. Any run under way plans its batch again. May be repeated after a kill.
+    Raises what Spark raises."""
     table = load_table(maintenance.catalog, maintenance.identifier)
     if table is None or current_snapshot(table) is None:
         return
-    _drop_refs(maintenance, table)
+    _drop_refs(maintenance, table, tag)
     maintenance.compact(worn_share=ANY)
     # The commit that removes a file still lists it, with the bounds of its values. The next commit does not.
     maintenance.restamp(always=True)
@@ -34,15 +35,24 @@ def purge(maintenance: TableMaintenance) -> None:
     head = current_snapshot(table)
     assert table is not None
     assert head is not None
+    if tag is not None:
+        move_tag(maintenance, tag, head.snapshot_id)
     ids = [one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != head.snapshot_id]
     maintenance.before_expiry(table)
     maintenance.expire_these(ids)
 
 
-def _drop_refs(maintenance: TableMaintenance, table: Table) -> None:
+def move_tag(maintenance: TableMaintenance, tag: str, snapshot_id: int) -> None:
+    """Has a tag name another snapshot."""
+    address = table_address(maintenance.catalog.name, maintenance.identifier)
+    move = "ALTER TABLE {table} CREATE OR REPLACE TAG {tag} AS OF VERSION {snapshot}"
+    maintenance.spark.sql(sql(move, table=address, tag=tag, snapshot=snapshot_id)).collect()
+
+
+def _drop_refs(maintenance: TableMaintenance, table: Table, kept: str | None) -> None:
     address = table_address(maintenance.catalog.name, maintenance.identifier)
     for name, ref in table.metadata.refs.items():
-        if name == MAIN:
+        if name in (MAIN, kept):
             continue
         if ref.snapshot_ref_type == "tag":
             drop = sql("ALTER TABLE {table} DROP TAG IF EXISTS {tag}", table=address, tag=name)

@@ -16,6 +16,7 @@ from lake_assets.bronze.quarantine.quarantine_log import IN_NO_FILE, Quarantined
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import REDACTED, QuarantineLimits
 from lake_assets.errors import TableStopped
+from lake_assets.iceberg.erasure_log import ErasureLog
 from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.parts import Part, Requested, request_of
@@ -135,11 +136,12 @@ def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> li
         named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
         stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
     held: list[Quarantined] = []
+    moved = ErasureLog(context.runtime.catalog).places(target.source, target.table)
     for file, places in reading.bad_rows():
         dms = context.contracts.at(file.offset).contract.dms
         raw = raw_records(store, file, dms, [place for place, _ in places])
         held += (_held(target, file, files, bad, place, raw.get(place)) for place, bad in places)
-    return held
+    return [replace(one, counted_in=moved.get(one.key)) for one in held]
 
 
 def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:

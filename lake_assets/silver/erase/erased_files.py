@@ -20,13 +20,13 @@ from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.discovery import INSPECT_BUDGET
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.erasure_log import ErasedFile, Erasure, ErasureLog
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
-from lake_assets.silver.erase.erasure_log import ErasedFile, Erasure
 from lake_assets.silver.erase.found_rows import FoundRows, decoded
 from lake_assets.silver.erase.rewritten_files import are_equal, content_without
 from lake_assets.silver.table.targets import Target
-from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.object_store import ObjectStore, StoredObject
 from lake_assets.storage.one_object import OneObject
 
 LATER = timedelta(hours=1)
@@ -47,8 +47,8 @@ def erase_from_file(
     store = runtime.store(file.source)
     content = content_without(store, file, contracts.at(file.offset).contract.dms, found.rows)
     _refuse_other_rows(store, target, contracts, found, content)
-    (now,) = (obj for obj in store.list(file.path) if obj.key == file.path)
-    note(ErasedFile(file.path, file.key, store.version(now), tuple(sorted(found.rows))))
+    now = _unchanged(store, found)
+    note(ErasedFile(file.path, file.key, found.version, tuple(sorted(found.rows))))
     keeps_date = now.etag is None
     expected = now.last_modified if keeps_date else datetime.now(UTC) + LATER
     copies = [
@@ -56,12 +56,22 @@ def erase_from_file(
         for copy in _copies(runtime, found, content)
     ]
     runtime.file_log.log_copies(copies)
+    _unchanged(store, found)
     written = store.write(file.path, content, now.last_modified)
     version = store.version(written)
     if not keeps_date or version != copies[0].version:
         runtime.file_log.log_copies(
             [replace(copy, version=version, last_modified=written.last_modified) for copy in copies]
         )
+
+
+def _unchanged(store: ObjectStore, found: FoundRows) -> StoredObject:
+    """The file's object as it is now. Raises LakeError if it was written again since its rows were found."""
+    key = found.file.path
+    now = next((obj for obj in store.list(key) if obj.key == key), None)
+    if now is None or store.version(now) != found.version:
+        raise LakeError(f"{key} was written again since its rows were found: run it again.")
+    return now
 
 
 def _refuse_other_rows(
@@ -115,12 +125,25 @@ def _digest(runtime: LakeRuntime, file: LoggedFile, content: bytes) -> str | Non
 
 
 def settle(runtime: LakeRuntime, erasure: Erasure) -> None:
-    """Has the quarantine count the rows of the erasure's files as they are now, and removes the former versions of the
-    objects. May be repeated. Raises StoreError."""
-    store = runtime.store(erasure.source)
+    """Has the quarantine count the rows of the erasure's files as they are now. May be repeated. Raises StoreError."""
+    source, table = erasure.source, erasure.table
+    store = runtime.store(source)
     present = {obj.key: obj for obj in store.list()}
+    states = _states(ErasureLog(runtime.catalog), source, table)
     for file in erasure.files:
         if file.key in present and store.version(present[file.key]) != file.before:
-            counted_in = f"{erasure.id} {file.before}"
-            runtime.quarantine.erase(erasure.source, erasure.table, file.logged_as, file.rows, counted_in)
-            store.remove_former(file.key)
+            after = erasure.state_of(file)
+            known = states[file.logged_as]
+            before = known[known.index(after) - 1] if known.index(after) else None
+            runtime.quarantine.erase(source, table, file.logged_as, file.rows, before=before, after=after)
+    runtime.quarantine.forget_texts(source, table)
+
+
+def _states(log: ErasureLog, source: str, table: str) -> dict[str, list[str]]:
+    """By key of a file's first record, the states of its places, in order."""
+    found: dict[str, list[str]] = {}
+    for each in log.all():
+        if (each.source, each.table) == (source, table):
+            for file in each.files:
+                found.setdefault(file.logged_as, []).append(each.state_of(file))
+    return found

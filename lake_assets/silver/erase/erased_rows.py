@@ -24,7 +24,9 @@ from lake_assets.silver.table.targets import Target
 
 
 def erase_rows(runtime: LakeRuntime, target: Target, keys: ErasedKeys) -> BatchResult | None:
-    """Publishes the table without the rows of the keys; None if it has none. Raises TableStopped and ApplyConflict."""
+    """Publishes the table without the rows of the keys. Also without any: the commit has the mark of the files as they
+    are now, and a batch under way is planned again. None for a table without commits. Raises TableStopped and
+    ApplyConflict."""
 
     def once() -> BatchResult | None:
         table = load_table(runtime.catalog, target.identifier)
@@ -41,8 +43,6 @@ def erase_rows(runtime: LakeRuntime, target: Target, keys: ErasedKeys) -> BatchR
 
     def work(context: BatchContext) -> BatchResult | None:
         erased = context.spark.createDataFrame(keys.in_silver(context.target))
-        if rows_of(context, erased).isEmpty():
-            return None
         return apply_batch(context, edit=lambda context: without_keys(context, erased))
 
     return retrying(target, once)

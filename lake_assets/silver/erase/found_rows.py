@@ -24,10 +24,12 @@ from lake_assets.silver.changes.file_groups import names_today
 from lake_assets.silver.erase.erased_keys import ErasedKeys, Key
 from lake_assets.silver.plan.members import newest_versions
 from lake_assets.silver.table.targets import Target
-from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 SHORTEST = 4
 """Characters of a text by which a row is recognised wherever it is: shorter ones are everywhere."""
+BOUND = 15
+"""Iceberg cuts the bounds of a column in a manifest after 16 characters, and raises the last one."""
 LEAST_NUMBER = 10**6
 """The same of a whole number: telephone numbers are longer."""
 _TEXTS, _NUMBERS = frozenset({"string", "json", "uuid"}), frozenset({"int", "long"})
@@ -38,6 +40,8 @@ class FoundRows:
     """What a file has of the keys."""
 
     file: LoggedFile
+    version: str
+    """Of the object that was read."""
     total: int = 0
     """The rows of the file."""
     rows: set[int] = field(default_factory=set)
@@ -49,15 +53,16 @@ class FoundRows:
     values: set[str] = field(default_factory=set)
     """The texts by which a copy of the rows would be recognised."""
     shared: set[str] = field(default_factory=set)
-    """Those of the `sought` texts that other rows of the file have."""
+    """Those of the `sought` texts that other rows of the file have, and those beginnings of BOUND characters of
+    them."""
 
 
-def files_of(runtime: LakeRuntime, target: Target) -> list[LoggedFile]:
-    """The table's files whose content the bucket has, each as it was logged first, with the key where it is now."""
+def files_of(runtime: LakeRuntime, target: Target) -> list[tuple[LoggedFile, StoredObject]]:
+    """The table's files whose content the bucket has, each as it was logged first, with the object that has it."""
     logged = runtime.file_log.files(target.source, target.table)
     files = newest_versions(file for file in originals(logged) if file.kind is not FileKind.VANISHED)
-    listed = {obj.key for obj in runtime.store(target.source).list()}
-    return [file for file in files if file.path in listed]
+    listed = {obj.key: obj for obj in runtime.store(target.source).list()}
+    return [(file, listed[file.path]) for file in files if file.path in listed]
 
 
 def found_rows(
@@ -66,11 +71,13 @@ def found_rows(
     contracts: Contracts,
     keys: ErasedKeys,
     file: LoggedFile,
+    obj: StoredObject,
     sought: Collection[str] = (),
 ) -> FoundRows:
     """What the file has of the keys. `sought`: texts to look for in its other rows. Raises StoreError for a file that
     is gone, and UnreadableFile or what Arrow raises for one that is damaged."""
-    found, store = FoundRows(file), runtime.store(target.source)
+    store = runtime.store(target.source)
+    found = FoundRows(file, store.version(obj))
     version, table = contracts.at(file.offset), table_of(target, contracts, file)
     dms, names = version.contract.dms, names_today(version, contracts, target)
     keyless: list[int] = []
@@ -125,4 +132,8 @@ def _recognisable(changes: pa.Table, table: TableConfig) -> Iterator[pa.ChunkedA
 
 
 def _those_in(texts: pa.ChunkedArray, sought: Collection[str]) -> set[str]:
-    return {*texts.filter(pc.is_in(texts, pa.array([*sought], pa.string()))).unique().to_pylist()}
+    found: set[str] = set()
+    starts = {text[:BOUND] for text in sought if len(text) > BOUND}
+    for values, wanted in ((texts, sought), (pc.utf8_slice_codeunits(texts, 0, BOUND), starts)):
+        found |= {*values.filter(pc.is_in(values, pa.array([*wanted], pa.string()))).unique().to_pylist()}
+    return found

@@ -203,7 +203,7 @@ class Bucket:
         """Discovery reads."""
         raise NotImplementedError
 
-    def remove_former(self, key):
+    def remove_former(self, keys):
         """Discovery reads."""
         raise NotImplementedError
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.erasure_log import ErasureLog
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.erase.erasure_log import ErasureLog
 from lake_assets_tests.commands.erase.people import (
     HERS,
     TABLE,
@@ -155,10 +155,10 @@ def test_an_unfinished_erasure_of_other_keys(spark: SparkSession, tmp_path: Path
     bench = people_bench(tmp_path, table={"also": []})
     apply_all(bench, history_of())
     plan, log = plan_of(bench), ErasureLog(bench.lake.runtime.catalog)
-    begun = log.begin(plan.targets[0], plan.keys, "first")
-    assert log.begin(plan.targets[0], plan.keys, None) == begun
+    begun = log.begin("shop", TABLE, plan.keys.keys, "first")
+    assert log.begin("shop", TABLE, plan.keys.keys, None) == begun
     with pytest.raises(LakeError, match=r"the erasure of .* UTC \(first\) is not finished"):
-        log.begin(plan.targets[0], plan_of(bench, "99").keys, None)
+        log.begin("shop", TABLE, (("2",),), None)
     erased(bench)
     (kept,) = log.all()
     assert kept.finished is not None

@@ -24,8 +24,10 @@ from lake_assets_tests.commands.erase.people import (
     forget,
     history_of,
     left_of_her,
+    person,
     plan_of,
 )
+from lake_assets_tests.helpers.files.dms_files import load_file
 from lake_assets_tests.helpers.files.dms_messages import NOON, MemoryStream, message
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.random_history import TABLE as LANDED
@@ -50,6 +52,11 @@ def test_a_bucket_that_keeps_versions(spark: SparkSession, tmp_path: Path, s3: S
         for file in files:
             aws.put_object(Bucket=bucket, Key=f"dms/{file.key}", Body=(landing / file.key).read_bytes())
         bench.apply()
+    # DMS reloads the table without her: the former version of the object still has her.
+    reload = load_file(TABLE, [person(number, 9) for number in range(2, 8)], at=NOON + timedelta(hours=3))
+    bench.put(reload)
+    aws.put_object(Bucket=bucket, Key=f"dms/{reload.key}", Body=(landing / reload.key).read_bytes())
+    bench.apply()
     erased(bench)
     versions = aws.list_object_versions(Bucket=bucket)["Versions"]
     assert len(versions) == 4, "no former version is left"

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.erase.erase import Followers, erase
 from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.table.pause import pause_of
 from lake_assets_tests.commands.erase.people import (
     TABLE,
     apply_all,
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 _ERASE = "lake_assets.commands.erase.erase"
 STEPS = [
     (_ERASE, "pause", "after"),
-    ("lake_assets.silver.erase.erasure_log", "ErasureLog.note", "after"),
+    ("lake_assets.iceberg.erasure_log", "ErasureLog.note", "after"),
     ("lake_assets.silver.erase.erased_files", "content_without", "after"),
     ("lake_assets.bronze.log.file_log", "FileLog.log_copies", "before"),
     ("lake_assets.bronze.log.file_log", "FileLog.log_copies", "after"),
@@ -39,9 +40,11 @@ STEPS = [
     ("lake_assets.iceberg.publish", "Attempt.publish", "after"),
     ("lake_assets.iceberg.upkeep.table_maintenance", "TableMaintenance.compact", "after"),
     ("lake_assets.iceberg.upkeep.table_maintenance", "TableMaintenance.restamp", "after"),
+    (_ERASE, "_move_cuts", "before"),
     (_ERASE, "_forget_former", "before"),
     (_ERASE, "_prove", "before"),
     (_ERASE, "resume", "before"),
+    (_ERASE, "_resume", "after"),
 ]
 
 
@@ -67,6 +70,7 @@ def test_killed_and_run_again(
         "people_changes": 0,
     }
     for target in again.lake.targets:
+        assert pause_of(again.table(target.name)) == ""
         assert rebuild(again.lake.runtime, target, publish=False).equal, target.name
 
 

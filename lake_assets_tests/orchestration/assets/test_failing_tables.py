@@ -60,6 +60,7 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
         ("shop_batch", "known_files"): True,
         ("sales_daily", "row_count"): True,
         ("sales_daily", "freshness"): True,
+        ("sales_daily", "read_health"): True,
     }
     # The step itself succeeds: it is the batch's check that fails the run.
     (failed,) = [event for event in run.all_events if event.is_step_failure]

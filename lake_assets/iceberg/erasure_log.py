@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -18,10 +18,10 @@ from pyiceberg.catalog import Catalog
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
-from lake_assets.silver.erase.erased_keys import ErasedKeys
-from lake_assets.silver.table.targets import Target
 
 NAME = "erasures"
+Keys = Collection[tuple[str, ...]]
+"""By key, a text for each of its columns."""
 _SCHEMA = ops_schema(
     id="string not null",
     source="string not null",
@@ -74,6 +74,10 @@ class Erasure:
         """How many rows were removed from files."""
         return sum(len(file.rows) for file in self.files)
 
+    def state_of(self, file: ErasedFile) -> str:
+        """Names the places of the file's rows once it was written without the erased ones."""
+        return f"{self.id} {file.before}"
+
     def with_file(self, file: ErasedFile) -> "Erasure":
         """With a further file, or with the same one noted again."""
         others = (each for each in self.files if (each.key, each.before) != (file.key, file.before))
@@ -86,33 +90,44 @@ class ErasureLog:
     def __init__(self, catalog: Catalog) -> None:
         self._table = OpsTable(catalog, NAME, _SCHEMA, _parsed)
 
+    def places(self, source: str, table: str) -> dict[str, str]:
+        """By key of a file's first record in the log, the newest state of its places: each erasure of rows moves the
+        rows behind them."""
+        own = (each for each in self.all() if (each.source, each.table) == (source, table))
+        return {file.logged_as: each.state_of(file) for each in own for file in each.files}
+
     def all(self) -> tuple[Erasure, ...]:
         """Every erasure, the oldest first."""
         return self._table.parsed()
 
-    def begin(self, target: Target, keys: ErasedKeys, reference: str | None) -> Erasure:
-        """A new erasure, or the one of these keys that is not finished. Raises LakeError while one of other keys of the
-        table is not finished: what it has removed from which file is needed to finish it."""
-        id_ = secrets.token_hex(6)
-        new = Erasure(
-            id=id_,
-            source=target.source,
-            table=target.table,
-            began=datetime.now(UTC),
-            reference=reference,
-            keys=len(keys.keys),
-            proof=_proof(id_, keys),
-        )
-        unfinished = [each for each in self.all() if each.finished is None]
-        for each in unfinished:
-            if (each.source, each.table) == (target.source, target.table):
+    def unfinished(self, source: str, table: str, keys: Keys) -> Erasure | None:
+        """The erasure of these keys that is not finished. Raises LakeError while one of other keys of the table is not:
+        what it has removed from which file is needed to finish it."""
+        for each in self.all():
+            if each.finished is None and (each.source, each.table) == (source, table):
                 if each.proof == _proof(each.id, keys):
                     return each
                 named = f" ({each.reference})" if each.reference else ""
                 raise LakeError(
-                    f"{target.table}: the erasure of {each.began:%Y-%m-%d %H:%M} UTC{named} is not finished: run it "
-                    "again first, with the same keys."
+                    f"{table}: the erasure of {each.began:%Y-%m-%d %H:%M} UTC{named} is not finished: run it again "
+                    "first, with the same keys."
                 )
+        return None
+
+    def begin(self, source: str, table: str, keys: Keys, reference: str | None) -> Erasure:
+        """A new erasure, or the one of these keys that is not finished. Raises as `unfinished`."""
+        if (known := self.unfinished(source, table, keys)) is not None:
+            return known
+        id_ = secrets.token_hex(6)
+        new = Erasure(
+            id=id_,
+            source=source,
+            table=table,
+            began=datetime.now(UTC),
+            reference=reference,
+            keys=len(keys),
+            proof=_proof(id_, keys),
+        )
         self.note(new)
         return new
 
@@ -125,8 +140,8 @@ class ErasureLog:
         self._table.replace(changed)
 
 
-def _proof(id_: str, keys: ErasedKeys) -> str:
-    return hmac.digest(id_.encode(), json.dumps(sorted(keys.keys)).encode(), hashlib.sha256).hex()
+def _proof(id_: str, keys: Keys) -> str:
+    return hmac.digest(id_.encode(), json.dumps(sorted(keys)).encode(), hashlib.sha256).hex()
 
 
 def _rows(erasures: Iterable[Erasure]) -> list[Row]:
