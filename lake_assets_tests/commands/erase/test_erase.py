@@ -30,7 +30,12 @@ from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, loa
 from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-FORMATS = ("csv", "csv.gz", "parquet", "transactions")
+FORMATS = (
+    pytest.param("csv", marks=pytest.mark.long),
+    "csv.gz",
+    "parquet",
+    "transactions",
+)
 TYPES = {"id": pa.int64(), "phone": pa.int64()}
 TRANSACTIONS = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
 

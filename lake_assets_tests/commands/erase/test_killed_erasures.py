@@ -48,7 +48,18 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("module", "attribute", "when"), STEPS, ids=lambda value: value.rsplit(".", 1)[-1])
+SHORT = ("LocalStore.write", "Attempt.publish", "_resume")
+"""Of these steps, the tests after them run in `make test`."""
+
+
+@pytest.mark.parametrize(
+    ("module", "attribute", "when"),
+    [
+        pytest.param(*step, marks=() if step[1] in SHORT and step[2] == "after" else pytest.mark.long)
+        for step in STEPS
+    ],
+    ids=lambda value: value.rsplit(".", 1)[-1],
+)
 def test_killed_and_run_again(
     spark: SparkSession, tmp_path: Path, module: str, attribute: str, when: Literal["before", "after"]
 ) -> None:
