@@ -71,8 +71,9 @@ def test_a_bucket_that_keeps_versions(spark: SparkSession, tmp_path: Path, s3: S
     head = bench.lake.runtime.file_log.head()
     assert bench.apply() == {"people": [], "people_changes": []}
     assert bench.lake.runtime.file_log.head() == head
-    for target in bench.lake.targets:
-        assert rebuild(bench.lake.runtime, target, publish=False).equal, target.name
+    # The change log also keeps the load that the reload has overwritten.
+    (current,) = (target for target in bench.lake.targets if target.name == "people")
+    assert rebuild(bench.lake.runtime, current, publish=False).equal
 
 
 def test_files_of_a_stream(stream: MemoryStream, tmp_path: Path) -> None:
