@@ -2,8 +2,7 @@
 
 An erasure that was killed is finished by the same command. What it removes from which file is noted before the file is
 written: afterwards, the file does not show it. Once it is finished, its table has no value of a row any more. Here:
-those notes. Not here: erasing
-(`commands/erase/erase.py`).
+those notes. Not here: erasing (`commands/erase/erase.py`).
 """
 
 import hashlib
@@ -11,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
@@ -67,7 +66,7 @@ class Erasure:
     """By which the same keys are recognised until it is finished."""
     sought: frozenset[str] = frozenset()
     """Until it is finished, the values that nothing may have in the end: what is erased shows them no more."""
-    files: tuple[ErasedFile, ...] = field(default=())
+    files: tuple[ErasedFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -90,11 +89,15 @@ class ErasureLog:
     def __init__(self, catalog: Catalog) -> None:
         self._table = OpsTable(catalog, NAME, _SCHEMA, _parsed)
 
-    def places(self, source: str, table: str) -> dict[str, str]:
-        """By key of a file's first record in the log, the newest state of its places: each erasure of rows moves the
-        rows behind them."""
-        own = (each for each in self.all() if (each.source, each.table) == (source, table))
-        return {file.logged_as: each.state_of(file) for each in own for file in each.files}
+    def states(self, source: str, table: str) -> dict[str, list[str]]:
+        """By key of a file's first record in the log, the states of its places, the newest last: each erasure of rows
+        moves the rows behind them."""
+        found: dict[str, list[str]] = {}
+        for each in self.all():
+            if (each.source, each.table) == (source, table):
+                for file in each.files:
+                    found.setdefault(file.logged_as, []).append(each.state_of(file))
+        return found
 
     def all(self) -> tuple[Erasure, ...]:
         """Every erasure, the oldest first."""

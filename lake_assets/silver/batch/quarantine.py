@@ -136,12 +136,12 @@ def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> li
         named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
         stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
     held: list[Quarantined] = []
-    moved = ErasureLog(context.runtime.catalog).places(target.source, target.table)
+    moved = ErasureLog(context.runtime.catalog).states(target.source, target.table)
     for file, places in reading.bad_rows():
         dms = context.contracts.at(file.offset).contract.dms
         raw = raw_records(store, file, dms, [place for place, _ in places])
         held += (_held(target, file, files, bad, place, raw.get(place)) for place, bad in places)
-    return [replace(one, counted_in=moved.get(one.key)) for one in held]
+    return [replace(one, counted_in=moved[one.key][-1] if one.key in moved else None) for one in held]
 
 
 def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:

@@ -129,7 +129,7 @@ def settle(runtime: LakeRuntime, erasure: Erasure) -> None:
     source, table = erasure.source, erasure.table
     store = runtime.store(source)
     present = {obj.key: obj for obj in store.list()}
-    states = _states(ErasureLog(runtime.catalog), source, table)
+    states = ErasureLog(runtime.catalog).states(source, table)
     for file in erasure.files:
         if file.key in present and store.version(present[file.key]) != file.before:
             after = erasure.state_of(file)
@@ -137,13 +137,3 @@ def settle(runtime: LakeRuntime, erasure: Erasure) -> None:
             before = known[known.index(after) - 1] if known.index(after) else None
             runtime.quarantine.erase(source, table, file.logged_as, file.rows, before=before, after=after)
     runtime.quarantine.forget_texts(source, table)
-
-
-def _states(log: ErasureLog, source: str, table: str) -> dict[str, list[str]]:
-    """By key of a file's first record, the states of its places, in order."""
-    found: dict[str, list[str]] = {}
-    for each in log.all():
-        if (each.source, each.table) == (source, table):
-            for file in each.files:
-                found.setdefault(file.logged_as, []).append(each.state_of(file))
-    return found
