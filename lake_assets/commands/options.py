@@ -4,10 +4,13 @@ Not here: opening a lake for a command that runs Spark (`run/opening.py`).
 """
 
 import json
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from lake_assets.errors import LakeError
 
 if TYPE_CHECKING:
     from lake_assets.lake import Lake
@@ -42,6 +45,17 @@ def name_broken_marts(lake: "Lake") -> None:
 
     for reason in lake.broken:
         messages().print(reason, highlight=False)
+
+
+def ask(question: str, yes: bool) -> None:
+    """Asks on the terminal, unless `yes`. Ends the command with 1 if the answer is no; raises LakeError if nobody is
+    there to answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise LakeError("Nobody can be asked here: use --yes.")
+    if not typer.confirm(question):
+        raise typer.Exit(1)
 
 
 def print_json(found: Any) -> None:

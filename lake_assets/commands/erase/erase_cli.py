@@ -3,15 +3,13 @@
 Not here: the plan (`erasure_plan.py`), the steps (`erase.py`).
 """
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.commands.options import Name
-from lake_assets.errors import LakeError
+from lake_assets.commands.options import Name, ask
 from lake_assets.words import many, printable
 
 if TYPE_CHECKING:
@@ -71,8 +69,7 @@ def erase(
     _print(plan)
     if dry_run:
         return
-    if not (yes or _agreed()):
-        raise typer.Exit(1)
+    ask("Nothing of this can be undone. Erase it?", yes)
 
     from lake_assets.orchestration.erased_previews import forget_previews
     from lake_assets.orchestration.instance import dagster_instance
@@ -108,12 +105,6 @@ def _print(plan: "ErasurePlan") -> None:
         f"Silver tables: {', '.join(target.identifier for target in plan.targets)}. Their former commits, tags and "
         "branches go, and those of the marts that read them."
     )
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise LakeError("Nobody can be asked here: use --yes.")
-    return typer.confirm("Nothing of this can be undone. Erase it?")
 
 
 def _report(plan: "ErasurePlan", done: "Erased") -> "Iterator[str]":

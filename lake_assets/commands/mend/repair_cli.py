@@ -3,11 +3,11 @@
 Here: options, output, and running the steps. Not here: which steps (`repair_plan.py`).
 """
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lake_assets.commands.options import ask
 from lake_assets.errors import LakeError, Remedy
 from lake_assets.words import many, printable
 
@@ -40,8 +40,7 @@ def repair(
         raise typer.Exit(1 if plan.left else 0)
     if dry_run:
         raise typer.Exit(1)
-    if not (yes or _agreed()):
-        raise typer.Exit(1)
+    ask("Take these steps?", yes)
     failed = set[str]()
     for step in plan.steps:
         if not _done(lake, step):
@@ -65,13 +64,6 @@ def _print(plan: "RepairPlan") -> None:
         typer.echo(printable(f"Left to you: {sentence}"))
     if not plan.steps and not plan.left:
         typer.echo("Nothing is to be repaired.")
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        typer.echo("Run it with --yes to have these steps taken.")
-        return False
-    return typer.confirm("Take these steps?")
 
 
 def _done(lake: "Lake", step: "Repair") -> bool:

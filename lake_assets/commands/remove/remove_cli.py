@@ -3,12 +3,11 @@
 Not here: dropping the tables (`removal.py`).
 """
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.errors import LakeError
+from lake_assets.commands.options import ask, lake_to_show
 from lake_assets.words import many
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ def remove(
 ) -> None:
     """Drop the silver tables of a source table, or a mart, that lake.yaml does not have any more, with their files,
     contracts and quarantined rows. The files of the source stay."""
-    from lake_assets.commands.options import lake_to_show
     from lake_assets.commands.remove.removal import tables_called
 
     lake = lake_to_show(context)
@@ -44,7 +42,6 @@ def remove(
 def destroy(context: typer.Context, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Drop every table of the lake with its files: silver, gold, and the lake's own. The files of the sources,
     lake.yaml and Dagster's history stay. Stop the sensors and every running job first."""
-    from lake_assets.commands.options import lake_to_show
     from lake_assets.commands.remove.removal import every_table
 
     lake = lake_to_show(context)
@@ -61,14 +58,7 @@ def _drop(lake: "Lake", tables: "Sequence[Removable]", *, yes: bool, dry_run: bo
         typer.echo("The lake has no table.")
     if dry_run or not tables:
         return
-    if not (yes or _agreed(len(tables))):
-        raise typer.Exit(1)
+    ask(f"Drop {many(len(tables), 'table')}? Only the files of the source are left then.", yes)
     for table in tables:
         dropped(lake, table)
     typer.echo(f"{many(len(tables), 'table', 'were')} dropped.")
-
-
-def _agreed(number: int) -> bool:
-    if not sys.stdin.isatty():
-        raise LakeError("Nobody can be asked here: use --yes.")
-    return typer.confirm(f"Drop {many(number, 'table')}? Only the files of the source are left then.")
