@@ -58,7 +58,7 @@ def show_once(out: Console, err: Console, lake: "Lake", *, every: bool) -> bool:
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import slow_lines, stray_lines, stream_lines
     from lake_assets.commands.show.status import status as table_status
-    from lake_assets.silver.plan.planner import State
+    from lake_assets.silver.plan.plan import State
 
     lines = table_status(lake)
     show_status(out, lines, every=every)

@@ -17,7 +17,7 @@ from lake_assets.gold.view import mart_view
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import log_arrivals, unconfirmed_sentence
 from lake_assets.rounds.round import plan_round
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import StoreError
 from lake_assets.storage.stored_object import NotLogged

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.planner import State, are_large
+from lake_assets.silver.plan.plan import State, are_large
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from lake_assets.commands.show.show import show_status, show_sync
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.rounds.pending_work import SyncResult, no_files_sentence
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.table.batch_latency import Spread
 
 LINE = TableStatus(

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.history.time_travel import chosen_commit, commits, difference, go_back
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.table.pause import pause, resume
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench

@@ -17,7 +17,7 @@ from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.round import plan_round
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, KeyedShop
 

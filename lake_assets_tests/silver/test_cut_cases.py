@@ -17,7 +17,8 @@ from lake_assets.config import ConsistentCut, LakeConfig, Mode
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.silver.apply.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
 from lake_assets.silver.plan.cut import Cut, source_cut
-from lake_assets.silver.plan.planner import Plan, plan_batch
+from lake_assets.silver.plan.plan import Plan
+from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
 from lake_assets_tests.helpers.files.planning import IMMEDIATELY

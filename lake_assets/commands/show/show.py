@@ -13,7 +13,7 @@ from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.rounds.pending_work import SyncResult
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.words import many, span
 

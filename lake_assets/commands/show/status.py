@@ -26,7 +26,7 @@ from lake_assets.rounds.pending_work import quarantined_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.batch_log.batch_row import BatchRow
 from lake_assets.silver.batch_log.record_batches import batches_since
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import BATCH, SILVER

@@ -46,7 +46,7 @@ from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Turns
 from lake_assets.silver.batch.result import TableResult
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import full_traceback, root_cause

@@ -39,7 +39,7 @@ from lake_assets.orchestration.checks.silver_checks import (
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.plan.table_state import TableState
 
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation

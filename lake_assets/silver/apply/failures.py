@@ -12,7 +12,7 @@ from datetime import datetime
 from lake_assets.config.secrets import hidden_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch.result import TableResult
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.plan import State
 from lake_assets.silver.plan.table_state import TableState
 from lake_assets.spark.causes import root_cause
 

@@ -39,7 +39,7 @@ from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
 from lake_assets.silver.batch.ask_source import explain_width
 from lake_assets.silver.batch.context import BatchContext, Damaged
 from lake_assets.silver.batch.result import BatchResult
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import has_other_shape, reshaped

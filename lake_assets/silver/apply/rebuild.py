@@ -22,7 +22,8 @@ from lake_assets.silver.apply.planned import Planned, apply_planned, known_damag
 from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.plan.members import epoch_members, living_files, newest_versions
-from lake_assets.silver.plan.planner import Batch, whole_table
+from lake_assets.silver.plan.plan import Batch
+from lake_assets.silver.plan.planner import whole_table
 from lake_assets.silver.plan.table_state import changed_folders, plan_table
 from lake_assets.silver.table.folders import other_folders
 from lake_assets.silver.table.guard import foreign_commits, refuse_other_source

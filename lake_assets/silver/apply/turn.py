@@ -28,7 +28,7 @@ from lake_assets.silver.batch_log.record_batches import record_batches
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
 from lake_assets.silver.plan.members import living_files
-from lake_assets.silver.plan.planner import Batch, Plan, State, are_large
+from lake_assets.silver.plan.plan import Batch, Plan, State, are_large
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import refuse_unfit

@@ -19,7 +19,7 @@ from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch.result import Stopwatch
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.plan.members import epoch_members, made_of
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.table.log_mark import LogMark, mark_of
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target

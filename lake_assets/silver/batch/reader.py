@@ -28,7 +28,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.parts import Part, parts_of
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
 
 COUNTING_THREADS = 4

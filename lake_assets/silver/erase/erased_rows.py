@@ -14,7 +14,7 @@ from lake_assets.silver.batch.context import BatchContext
 from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.erase.erased_keys import ErasedKeys
 from lake_assets.silver.plan.members import living_files
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.reduce.edit import Edit, Matching, Recounted
 from lake_assets.silver.reduce.key_states import same_key
 from lake_assets.silver.reduce.touched_periods import touched_by_rows

@@ -5,17 +5,15 @@ complete (`full_load_gate.py`), ambiguous LOAD files (`ambiguous_parts.py`), the
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Literal
+from itertools import chain
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
-from lake_assets.errors import Remedy, TableStopped
 from lake_assets.silver.plan.ambiguous_parts import Ambiguity, Stamps, ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
@@ -30,99 +28,9 @@ from lake_assets.silver.plan.members import (
     table_epoch,
     with_requests,
 )
+from lake_assets.silver.plan.plan import UP_TO_DATE, Batch, Plan, Stop
 from lake_assets.silver.table.position import Position
 from lake_assets.words import many, them
-
-LARGE_ROWS, LARGE_BYTES = 50_000, 16 * 2**20
-"""A batch with at least so many rows, or bytes as stored, takes longer than all usual batches of a round together."""
-
-
-def are_large(files: Iterable[LoggedFile]) -> bool:
-    """Whether these files make a large batch."""
-    files = list(files)
-    rows = sum(file.rows for file in files if file.rows is not None)
-    return rows >= LARGE_ROWS or sum(file.size for file in files) >= LARGE_BYTES
-
-
-class State(StrEnum):
-    """The state of a silver table against the file log."""
-
-    UP_TO_DATE = "up to date"
-    NO_FILES = "no files"
-    PENDING = "pending"
-    WAITING = "waiting"
-    STOPPED = "stopped"
-    FAILING = "failing"
-    """It has a batch, and its newest turn failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Why a table is stopped, and what the user has to do: sentences for the user."""
-
-    reason: str
-    next_step: str
-    remedy: Remedy | None = None
-
-    def error(self, table: str) -> TableStopped:
-        """The error of the turn; `table` is `schema.table`."""
-        return TableStopped(table, self.reason, self.next_step).mended_by(self.remedy)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Files that one commit applies. `files` is empty when all pending files are superseded."""
-
-    kind: Literal["full_load", "cdc", "truncate", "drop"]
-    """`full_load` replaces the table, `truncate` empties it, `drop` drops it once it is empty."""
-    files: tuple[LoggedFile, ...]
-    upto: int
-    """The table's log offset once the batch is applied."""
-    epoch: int
-    superseded_files: int = 0
-    """Files left out: flushed before the epoch began, so that the full load has their changes, or rewritten since."""
-    vanished: tuple[LoggedFile, ...] = ()
-    """Records that the batch passes, which mark all files before them as vanished."""
-    cut: datetime | None = None
-    """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
-    reopened: frozenset[int] = frozenset()
-    """Offsets of those of `files` that an earlier batch has read, and that have waiting rows."""
-    again: bool = False
-    """Whether the files were applied before, and their keys are recomputed from all files."""
-
-    @property
-    def own_files(self) -> list[LoggedFile]:
-        """The files without those that an earlier batch has read."""
-        return [file for file in self.files if file.offset not in self.reopened]
-
-    @property
-    def rows(self) -> int | None:
-        """Rows of all files by their own count; None if a file has no count."""
-        counts = [file.rows for file in self.files]
-        return None if None in counts else sum(count for count in counts if count is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan of a table: at most one of the three, and none when the table is up to date."""
-
-    batch: Batch | None = None
-    waiting: str | None = None
-    """Why no batch can be applied yet: a sentence for the user."""
-    stop: Stop | None = None
-    note: str | None = None
-    """A sentence about a batch that the table's new files do not explain."""
-
-    @property
-    def state(self) -> State:
-        if self.stop is not None:
-            return State.STOPPED
-        if self.waiting is not None:
-            return State.WAITING
-        return State.UP_TO_DATE if self.batch is None else State.PENDING
-
-
-UP_TO_DATE = Plan()
 
 
 def plan_batch(
@@ -149,44 +57,37 @@ def plan_batch(
     living = living_files(files, mode, on_vanished)
     # Of a table with folders, one may have vanished alone: then the table is computed again from the others.
     alone = any(file.offset < mark.offset for mark in marks[-1:] for file in living)
-    if marks and empties(mode, on_vanished) and _has_snapshot(position) and not alone:
-        emptied = _emptied(position, files, marks, on_vanished)
-        if emptied is not None:
-            return Plan(emptied)
+    may_empty = empties(mode, on_vanished)
+    if may_empty and not alone and (emptied := _emptied(position, files, marks, on_vanished)) is not None:
+        return Plan(emptied)
     if (stop := _loaded_twice(living, mode)) is not None:
         return Plan(stop=stop)
     if lacks is not None:
         return Plan(whole_table(position, living, mode), note=lacks)
-    passed = [] if empties(mode, on_vanished) and not alone else marks
-    pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=offset_of)
+    passed = [mark for mark in marks if mark.offset > position.log_offset and (alone or not may_empty)]
+    unread = [file for file in living if file.offset > position.log_offset]
+    pending = sorted((*unread, *passed), key=offset_of)
     upto = cut.of(position)
     if (reason := why_nothing(position, pending, upto)) is not None:
         return Plan(waiting=reason)
     if not (pending or position.waiting):
         return UP_TO_DATE
-    in_one_batch = max_files is None
     chunk = pending[: _batch_size(position, living, pending, max_files)]
-    withdrawn = [m for m in passed if empties(mode, on_vanished) and m.offset > position.log_offset]
-    plan = _plan(
-        position,
-        living,
-        chunk,
-        mode,
-        policy,
-        now,
-        gate,
-        in_one_batch=in_one_batch,
-        stamps=stamps,
-        withdrawn=withdrawn if _has_snapshot(position) else (),
-    )
+    next_batch = _NextBatch(position, living, chunk, policy, now, gate, stamps)
+    if mode is Mode.CHANGE_LOG:
+        plan = next_batch.of_log()
+    else:
+        left = passed if may_empty and _has_snapshot(position) else ()
+        plan = next_batch.of_rows(left, in_one_batch=max_files is None)
     if (batch := plan.batch) is None:
         return plan
     if batch.kind == "cdc" and position.waiting:
         batch = _reopening(batch, position, living, mode, cut.margin)
     if (stop := _needs_vanished_files(batch, marks)) is not None:
         return Plan(stop=stop)
-    own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
-    return Plan(replace(batch, cut=upto, vanished=own))
+    return Plan(
+        replace(batch, cut=upto, vanished=tuple(mark for mark in passed if mark.offset <= batch.upto))
+    )
 
 
 def whole_table(position: Position, files: Sequence[LoggedFile], mode: Mode) -> Batch:
@@ -201,112 +102,104 @@ def whole_table(position: Position, files: Sequence[LoggedFile], mode: Mode) -> 
     return Batch("full_load", members, upto, epoch, cut=position.cut, again=True)
 
 
-def _plan(
-    position: Position,
-    files: Sequence[LoggedFile],
-    chunk: Sequence[LoggedFile],
-    mode: Mode,
-    policy: FullLoadComplete,
-    now: datetime,
-    gate: Gate | None,
-    *,
-    in_one_batch: bool,
-    stamps: Stamps,
-    withdrawn: Sequence[LoggedFile] = (),
-) -> Plan:
-    """`withdrawn`: pending records of folders that have vanished, whose rows leave the table."""
-    upto = chunk[-1].offset if chunk else position.log_offset
-    newest = newest_versions(files)
-    own = sum(file.kind is not FileKind.VANISHED for file in chunk)
-    if mode is Mode.CHANGE_LOG:
-        # A change log keeps every change of every epoch: it waits for nothing, and no file is superseded. But whether
-        # the rows of a part are those of another load, or its former rows corrected, has to be known.
-        for records in by_stream(files).values():
-            ambiguity = _ambiguity(position, records, stamps)
-            if (
-                ambiguity is not None
-                and ambiguity.written_again
-                and not set(chunk).isdisjoint(ambiguity.parts)
-            ):
-                return Plan(stop=_asking(ambiguity))
-        held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
+class _NextBatch:
+    """The next batch of a table that has pending files."""
+
+    def __init__(
+        self,
+        position: Position,
+        files: Sequence[LoggedFile],
+        chunk: Sequence[LoggedFile],
+        policy: FullLoadComplete,
+        now: datetime,
+        gate: Gate | None,
+        stamps: Stamps,
+    ) -> None:
+        """`files`: all living ones; `chunk`: the pending records that the batch takes."""
+        self._position, self._files, self._chunk = position, files, chunk
+        self._policy, self._now, self._gate, self._stamps = policy, now, gate, stamps
+        self._newest = newest_versions(files)
+        self._upto = chunk[-1].offset if chunk else position.log_offset
+        self._own = sum(file.kind is not FileKind.VANISHED for file in chunk)
+        """Files of the chunk, without the marks."""
+
+    def of_log(self) -> Plan:
+        """Of a change log, which keeps every change of every epoch: it waits for nothing, and no file is superseded.
+        But whether the rows of a part are those of another load, or its former rows corrected, has to be known."""
+        for records in by_stream(self._files).values():
+            found = self._ambiguity(records)
+            if found is not None and found.written_again and not set(self._chunk).isdisjoint(found.parts):
+                return Plan(stop=_asking(found))
+        held = {(file.key, file.version) for file in self._files if not self._is_pending(file)}
         wanted = tuple(
-            f
-            for f in with_requests(newest, files)
-            if position.log_offset < f.offset <= upto and (f.retry or (f.key, f.version) not in held)
+            file
+            for file in with_requests(self._newest, self._files)
+            if self._is_taken(file) and (file.retry or (file.key, file.version) not in held)
         )
-        epochs = (position.epoch, *(file.epoch for file in chunk[-1:]))
-        return Plan(Batch("cdc", wanted, upto, max(epochs), own - len(wanted)))
+        epochs = (self._position.epoch, *(file.epoch for file in self._chunk[-1:]))
+        return Plan(Batch("cdc", wanted, self._upto, max(epochs), self._own - len(wanted)))
 
-    loads = by_stream(file for file in files if file.kind is FileKind.LOAD)
-    epoch = sum(map(epoch_of, loads.values()))
-    due = {stream: own for stream, own in loads.items() if _due(own, position)}
-    if epoch > position.epoch and not due:
-        due = loads
-    if due or withdrawn:
-        parts = [part for own in due.values() for part in _decided_parts(own)]
-        upto = max(
-            upto if in_one_batch else position.log_offset, *(file.offset for file in (*parts, *withdrawn))
-        )
+    def of_rows(self, withdrawn: Sequence[LoggedFile], *, in_one_batch: bool) -> Plan:
+        """Of any other table. `withdrawn`: pending marks of folders that have vanished, whose rows leave the table."""
+        loads = by_stream(file for file in self._files if file.kind is FileKind.LOAD)
+        epoch = sum(map(epoch_of, loads.values()))
+        decided = {stream: _decided_parts(own) for stream, own in loads.items()}
+        due = {stream: parts for stream, parts in decided.items() if any(map(self._is_pending, parts))}
+        if epoch > self._position.epoch and not due:
+            due = decided
+        if not (due or withdrawn):
+            return self._of_changes()
         for stream in due:
-            records = [file for file in files if stream[1] in file.names]
-            plan = _why_not(position, records, newest, policy, now, gate, stamps=stamps)
-            if plan is not None:
+            records = [file for file in self._files if stream[1] in file.names]
+            if (plan := self._why_not(records)) is not None:
                 return plan
-        return Plan(Batch("full_load", epoch_members(files, upto), upto, epoch))
+        first = self._upto if in_one_batch else self._position.log_offset
+        upto = max(first, *map(offset_of, chain(*due.values(), withdrawn)))
+        return Plan(Batch("full_load", epoch_members(self._files, upto), upto, epoch))
 
-    members = epoch_members(files, upto)
-    wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
-    applied = {f.file for f in files if f.offset <= position.log_offset}
-    left_out = own - len(wanted)
-    if any(f.file in applied and not f.retry for f in wanted):
-        # The file's former rows cannot be distinguished from its present ones, so that the table is recomputed.
-        return Plan(Batch("full_load", members, upto, position.epoch, left_out))
-    return Plan(Batch("cdc", wanted, upto, position.epoch, left_out))
+    def _of_changes(self) -> Plan:
+        members = epoch_members(self._files, self._upto)
+        wanted = tuple(f for f in members if self._is_pending(f) and f.kind is FileKind.CDC)
+        applied = {file.file for file in self._files if not self._is_pending(file)}
+        left_out = self._own - len(wanted)
+        if any(file.file in applied and not file.retry for file in wanted):
+            # The file's former rows cannot be distinguished from its present ones, so that the table is recomputed.
+            return Plan(Batch("full_load", members, self._upto, self._position.epoch, left_out))
+        return Plan(Batch("cdc", wanted, self._upto, self._position.epoch, left_out))
+
+    def _why_not(self, files: Sequence[LoggedFile]) -> Plan | None:
+        """Why the newest full load of one folder, with the records `files`, may not be applied yet; None if it may."""
+        loads = [file for file in files if file.kind is FileKind.LOAD]
+        epoch = epoch_of(loads)
+        parts = [file for file in newest_versions(loads) if file.epoch == epoch]
+        own = {file.offset for file in files}
+        changes = [file for file in self._newest if file.kind is FileKind.CDC and file.offset in own]
+        end = load_end(parts, changes, [file for file in loads if file.epoch < epoch])
+        ambiguity = self._ambiguity(files)
+        if self._policy.when == "immediately" and ambiguity is not None and ambiguity.came_late:
+            ambiguity = None
+        if ambiguity is not None and not ambiguity.may_settle:
+            return Plan(stop=_asking(ambiguity))
+        if (reason := why_incomplete(parts, end, self._policy, self._now, self._gate)) is not None:
+            return Plan(waiting=reason)
+        return Plan(stop=_asking(ambiguity)) if ambiguity is not None else None
+
+    def _ambiguity(self, files: Sequence[LoggedFile]) -> Ambiguity | None:
+        """The ambiguity about the newest full load of one folder, with the records `files`."""
+        then = replace(self._position, epoch=epoch_of(files, self._position.log_offset))
+        return ambiguous_parts(files, epoch_of(files), then, self._stamps)
+
+    def _is_pending(self, file: LoggedFile) -> bool:
+        return file.offset > self._position.log_offset
+
+    def _is_taken(self, file: LoggedFile) -> bool:
+        return self._is_pending(file) and file.offset <= self._upto
 
 
 def _decided_parts(loads: Sequence[LoggedFile]) -> tuple[LoggedFile, ...]:
     """The parts of a folder's newest full load, with the requests for their rows."""
     epoch = epoch_of(loads)
     return with_requests((file for file in newest_versions(loads) if file.epoch == epoch), loads)
-
-
-def _due(loads: Sequence[LoggedFile], position: Position) -> bool:
-    return any(part.offset > position.log_offset for part in _decided_parts(loads))
-
-
-def _why_not(
-    position: Position,
-    files: Sequence[LoggedFile],
-    newest: Sequence[LoggedFile],
-    policy: FullLoadComplete,
-    now: datetime,
-    gate: Gate | None,
-    *,
-    stamps: Stamps,
-) -> Plan | None:
-    """Why the newest full load of one folder, with the records `files`, may not be applied yet; None if it may.
-    `newest`: the newest records of the table's objects."""
-    loads = [file for file in files if file.kind is FileKind.LOAD]
-    epoch = epoch_of(loads)
-    parts = [file for file in newest_versions(loads) if file.epoch == epoch]
-    own = {file.offset for file in files}
-    changes = [file for file in newest if file.kind is FileKind.CDC and file.offset in own]
-    end = load_end(parts, changes, [file for file in loads if file.epoch < epoch])
-    ambiguity = _ambiguity(position, files, stamps)
-    if policy.when == "immediately" and ambiguity is not None and ambiguity.came_late:
-        ambiguity = None
-    if ambiguity is not None and not ambiguity.may_settle:
-        return Plan(stop=_asking(ambiguity))
-    if (reason := why_incomplete(parts, end, policy, now, gate)) is not None:
-        return Plan(waiting=reason)
-    return Plan(stop=_asking(ambiguity)) if ambiguity is not None else None
-
-
-def _ambiguity(position: Position, files: Sequence[LoggedFile], stamps: Stamps) -> Ambiguity | None:
-    """The ambiguity about the newest full load of one folder, with the records `files`."""
-    then = replace(position, epoch=epoch_of(files, position.log_offset))
-    return ambiguous_parts(files, epoch_of(files), then, stamps)
 
 
 def _loaded_twice(files: Sequence[LoggedFile], mode: Mode) -> Stop | None:
@@ -363,6 +256,8 @@ def _emptied(
 ) -> Batch | None:
     """The batch of a table whose files have vanished, if the table still has to be emptied or dropped. It skips the
     files that were pending before: they are gone, and their rows would be deleted anyway."""
+    if not marks or not _has_snapshot(position):
+        return None
     upto = marks[-1].offset
     if position.log_offset < upto:
         passed = tuple(mark for mark in marks if mark.offset > position.log_offset)

@@ -13,7 +13,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.table_io import summary
 from lake_assets.iceberg.upkeep.retention import chain
 from lake_assets.silver.plan.members import epoch_members
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.table.change_events import commit_of
 from lake_assets.silver.table.position import (
     BATCH,

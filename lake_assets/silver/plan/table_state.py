@@ -24,7 +24,8 @@ from lake_assets.silver.plan.ambiguous_parts import Stamps
 from lake_assets.silver.plan.cut import NO_CUT, Cut, source_cut
 from lake_assets.silver.plan.load_evidence import gate_of
 from lake_assets.silver.plan.members import living_files
-from lake_assets.silver.plan.planner import UP_TO_DATE, Batch, Plan, State, Stop, plan_batch
+from lake_assets.silver.plan.plan import UP_TO_DATE, Batch, Plan, State, Stop
+from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.folders import (
     KEEPING_THE_PAST,
     FolderChange,

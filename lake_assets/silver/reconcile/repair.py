@@ -29,7 +29,7 @@ from lake_assets.silver.batch.result import BatchResult
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.members import epoch_members, living_files
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.plan import Batch
 from lake_assets.silver.reconcile.compare_slices import at_position, located
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reduce.current.current_rows import recomputed

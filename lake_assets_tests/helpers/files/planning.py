@@ -6,7 +6,8 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.silver.plan.full_load_gate import Gate
-from lake_assets.silver.plan.planner import Plan, State, plan_batch
+from lake_assets.silver.plan.plan import Plan, State
+from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.records import logged

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from lake_assets.config import Mode
-from lake_assets.silver.plan.planner import Plan
+from lake_assets.silver.plan.plan import Plan
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.planning import (

@@ -18,7 +18,7 @@ from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.commands.mend.full_load_decision import _decided_reload
 from lake_assets.config import Mode, SourceConfig
-from lake_assets.silver.plan.planner import Plan
+from lake_assets.silver.plan.plan import Plan
 from lake_assets.silver.table.position import Position
 from lake_assets.storage.object_store import LocalStore
 from lake_assets_tests.helpers.files.dms_files import put
