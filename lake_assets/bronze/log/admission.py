@@ -37,11 +37,11 @@ from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, place_of
 from lake_assets.bronze.log.created_tables import within_announced
 from lake_assets.bronze.log.epochs import (
     File,
-    epoch_start,
+    is_of_earlier_load,
+    is_of_reload,
     is_of_same_load,
     load_end,
     may_be_reloaded,
-    transfers,
 )
 from lake_assets.bronze.log.known import FIRST_EPOCH, Known
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
@@ -115,40 +115,189 @@ def admit(
     copies = _copies(distinct, known, absent)
     copied = {(file.key, file.version) for file, _ in copies}
     candidates = [file for file in distinct if (file.key, file.version) not in copied]
-    vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
-    loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
-    changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
-    gone = {file.stream for file in vanished}
-    opened: dict[tuple[str, str], int] = {}
-    admitted = copies
-    for file in sorted(vanished, key=_by_table_and_key):
-        epoch = _open_epoch(file, known, opened)
-        admitted.append((file, epoch))
-        opened[file.stream] = epoch + 1
-    entering = []
-    for file in loads:
-        if _is_rewritten(file, known) and file.stream not in gone:
-            epoch = _epoch(file, known, opened)
-            opened[file.stream] = max(epoch, _open_epoch(file, known, opened))
-            entering.append((file, epoch))
-    # In the order of their transfer: the first part of a reload opens its epoch, and the others join it.
-    for file in sorted(loads, key=_transferred):
-        if _is_never_seen(file, known) or file.stream in gone:
-            epoch = _epoch_of_new_key(file, known, opened, entering, changes, listed, gone)
-            opened[file.stream] = max(epoch, _open_epoch(file, known, opened))
-            entering.append((file, epoch))
-    in_already = {(file.key, file.stream) for file, _ in entering}
-    entering += [
-        (file, _open_epoch(file, known, opened))
-        for file in loads
-        if (file.key, file.stream) not in in_already and _rewritten_for_open_epoch(file, known, opened)
-    ]
-    entering = _moved_to_reload(entering, known, changes, gone)
-    admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
-    admitted += [
-        (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
-    ]
+    vanished = sorted(_of_kind(candidates, FileKind.VANISHED), key=_by_table_and_key)
+    loads = sorted(_of_kind(candidates, FileKind.LOAD), key=_by_table_and_key)
+    changes = sorted(_of_kind(candidates, FileKind.CDC), key=_by_flush_time)
+    epochs = _Epochs(known, changes, listed, {mark.stream for mark in vanished})
+    admitted = copies + [(mark, epochs.ended_by(mark)) for mark in vanished]
+    admitted += sorted(epochs.of_loads(loads), key=lambda entry: _by_table_and_key(entry[0]))
+    admitted += [(file, epochs.open(file.stream)) for file in changes if _has_new_content(file, known)]
     return admitted
+
+
+def _of_kind(files: Iterable[NewFile], kind: FileKind) -> list[NewFile]:
+    return [file for file in files if file.kind is kind]
+
+
+class _Epochs:
+    """The epochs of the files of one scan. A full-load file may open an epoch, which the next ones join."""
+
+    def __init__(
+        self,
+        known: Known,
+        changes: Sequence[NewFile],
+        listed: Collection[str] | None,
+        gone: Collection[tuple[str, str]],
+    ) -> None:
+        """`gone`: the streams of which all files have vanished; the others are those of `admit`."""
+        self._known, self._changes, self._listed, self._gone = known, changes, listed, gone
+        self._opened: dict[tuple[str, str], int] = {}
+        self._entering: list[tuple[NewFile, int]] = []
+
+    def open(self, stream: tuple[str, str]) -> int:
+        """The newest epoch of a table, or of one of its folders."""
+        return self._opened.get(stream) or self._known.open_epochs.get(stream, FIRST_EPOCH)
+
+    def ended_by(self, mark: NewFile) -> int:
+        """The epoch that ends because all of its files have vanished."""
+        epoch = self.open(mark.stream)
+        self._opened[mark.stream] = epoch + 1
+        return epoch
+
+    def of_loads(self, loads: Sequence[NewFile]) -> list[tuple[NewFile, int]]:
+        """The full-load files that are admitted, with their epochs."""
+        for file in loads:
+            if _is_rewritten(file, self._known) and file.stream not in self._gone:
+                self._enter(file, self._of_rewritten(file))
+        # In the order of their transfer: the first part of a reload opens its epoch, and the others join it.
+        for file in sorted(loads, key=_transferred):
+            if _is_never_seen(file, self._known) or file.stream in self._gone:
+                self._enter(file, self._of_new_key(file))
+        in_already = {(file.key, file.stream) for file, _ in self._entering}
+        for file in loads:
+            if (file.key, file.stream) not in in_already and self._is_unchanged_part(file):
+                self._enter(file, self.open(file.stream))
+        return self._with_moved_parts()
+
+    def _enter(self, file: NewFile, epoch: int) -> None:
+        self._opened[file.stream] = max(epoch, self.open(file.stream))
+        self._entering.append((file, epoch))
+
+    def _is_unchanged_part(self, file: NewFile) -> bool:
+        """Whether a part of the previous load with unchanged bytes belongs to the reload."""
+        newest = self._known.newest.get(file.key)
+        if newest is None or newest.version != file.version:
+            return False
+        stamped = file.first_commit_ts is not None
+        return may_be_reloaded(newest, file.last_modified, self.open(file.stream), stamped=stamped)
+
+    def _of_rewritten(self, file: NewFile) -> int:
+        newest, open_epoch = self._known.former(file), self.open(file.stream)
+        if newest is None:
+            return open_epoch
+        if _is_no_later_transfer(file, newest):
+            return newest.epoch
+        opens = newest.epoch == open_epoch and not self._was_moved(newest)
+        return open_epoch + 1 if opens else open_epoch
+
+    def _was_moved(self, record: LoggedFile) -> bool:
+        """Whether the part was first logged with the previous load."""
+        return any(
+            (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
+            for r in self._known.living(*record.stream)
+        )
+
+    def _of_new_key(self, file: NewFile) -> int:
+        stream = file.stream
+        logged = [] if stream in self._gone else self._known.living(*stream)
+        loads: dict[int, list[File]] = defaultdict(list)
+        for record in logged:
+            if record.kind is FileKind.LOAD:
+                loads[record.epoch].append(record)
+        for other, epoch in self._entering:
+            if other.stream == stream:
+                loads[epoch].append(other)
+        cdc = self._changes_of(stream, logged)
+        epoch = self._by_times(file, loads, cdc)
+        return within_announced(epoch, file, loads, self._known.created.get(table_text(*stream), ()))
+
+    def _changes_of(self, stream: tuple[str, str], logged: Iterable[LoggedFile]) -> list[File]:
+        """The changes of a stream: those that are logged, and those of the scan."""
+        cdc: list[File] = [record for record in logged if record.kind is FileKind.CDC]
+        return cdc + [change for change in self._changes if change.stream == stream]
+
+    def _by_times(self, file: NewFile, loads: Mapping[int, Sequence[File]], cdc: Sequence[File]) -> int:
+        """The epoch of a file with a new key; `loads`: by epoch, the parts so far."""
+        epoch = self.open(file.stream)
+        others = loads.get(epoch, [])
+        own = {(other.key, other.version) for other in others}
+        # Without those that were moved to the open epoch.
+        before = [part for part in loads.get(epoch - 1, []) if (part.key, part.version) not in own]
+        if is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
+            return epoch - 1
+        earlier = [part for of, parts in loads.items() if of < epoch for part in parts]
+        end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
+        same = is_of_same_load(file, others, end)
+        if same is None:
+            same = self._is_beside_known_part(file, others)
+        return epoch + 1 if same is False else epoch
+
+    def _is_beside_known_part(self, file: NewFile, others: Sequence[File]) -> bool | None:
+        """Whether a logged part of the load is still in the bucket; None if that shows nothing. If none is, DMS emptied
+        the folder first (TargetTablePrepMode). A file with the stamp of a known part may be that part, moved."""
+        logged = [part for part in others if isinstance(part, LoggedFile)]
+        stamps = {part.first_commit_ts for part in logged} - {None}
+        if not logged or self._listed is None or file.first_commit_ts in stamps:
+            return None
+        return any(part.key in self._listed for part in logged)
+
+    def _with_moved_parts(self) -> list[tuple[NewFile, int]]:
+        """What has entered, with parts moved to the reload's epoch: those that were assigned to the previous load, or
+        logged with it, because nothing yet showed a reload.
+
+        A later transfer of an object key shows the reload. Parts of the previous load under other object keys may
+        belong to either load if DMS transferred them after that key's former transfer. The changes in between decide,
+        else the nearer transfer. A part assigned to the wrong load is corrected when the reload writes its object key
+        again.
+        """
+        found = dict(self._entering)
+        for stream in {file.stream for file, _ in self._entering} - set(self._gone):
+            own = [(file, epoch) for file, epoch in self._entering if file.stream == stream]
+            again: dict[int, list[tuple[LoggedFile, NewFile]]] = defaultdict(list)
+            for file, epoch in own:
+                if (old := _former_transfer(file, epoch, self._known)) is not None:
+                    again[epoch].append((old, file))
+            for epoch, transferred in again.items():
+                found |= dict.fromkeys(self._moved(stream, epoch, own, transferred), epoch)
+        return list(found.items())
+
+    def _moved(
+        self,
+        stream: tuple[str, str],
+        epoch: int,
+        own: Sequence[tuple[NewFile, int]],
+        again: Sequence[tuple[LoggedFile, NewFile]],
+    ) -> list[NewFile]:
+        """The parts of the load before `epoch` that belong to it. `own`: the stream's files that have entered; `again`:
+        the parts of `epoch` whose keys were transferred before, with their former records."""
+        former = [old for old, _ in again]
+        begun = min(_transferred(new)[0] for _, new in again)
+        living = self._known.living(*stream)
+        earlier = [c for c in self._changes_of(stream, living) if c.flush_time and c.flush_time < begun]
+        end = load_end(former, earlier, reload=epoch > 2)
+        keys = {file.key for file, _ in own}
+        late = [
+            record
+            for record in living
+            if record.kind is FileKind.LOAD
+            and self._known.newest.get(record.key) is record
+            and record.epoch == epoch - 1
+            and record.key not in keys
+        ]
+        parts = [replace(NewFile(**{name: getattr(r, name) for name in _COPIED}), copy_of=None) for r in late]
+        parts += [file for file, of in own if of == epoch - 1]
+        return [part for part in parts if is_of_reload(part, former, begun, end)]
+
+
+def _former_transfer(file: NewFile, epoch: int, known: Known) -> LoggedFile | None:
+    """The record of the file's former transfer; None unless the file is a later one, rather than old content that was
+    restored."""
+    old = known.former(file)
+    if old is None or old.epoch >= epoch:
+        return None
+    if file.first_commit_ts is None or old.first_commit_ts is None:
+        return None
+    return old if file.first_commit_ts > old.first_commit_ts else None
 
 
 def _rounds(found: Iterable[NewFile], known: Known) -> list[list[NewFile]]:
@@ -211,168 +360,11 @@ def _is_rewritten(file: NewFile, known: Known) -> bool:
     return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
 
 
-def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a part of the previous load with unchanged bytes belongs to the reload."""
-    newest, epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
-    if newest is None or newest.version != file.version:
-        return False
-    return may_be_reloaded(newest, file.last_modified, epoch, stamped=file.first_commit_ts is not None)
-
-
-def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
-    """The epoch of a LOAD file that was rewritten."""
-    newest, open_epoch = known.former(file), _open_epoch(file, known, opened)
-    if newest is not None and _is_no_later_transfer(file, newest):
-        return newest.epoch
-    opens = newest is not None and newest.epoch == open_epoch and not _was_moved_to_reload(newest, known)
-    return open_epoch + 1 if opens else open_epoch
-
-
 def _is_no_later_transfer(file: File, former: File) -> bool:
     """Whether, by the stamps, the file is not a later transfer than the former file of its key."""
     at, before = file.first_commit_ts, former.first_commit_ts
     return at is not None and before is not None and at <= before
 
 
-def _was_moved_to_reload(record: LoggedFile, known: Known) -> bool:
-    """Whether the part was first logged with the previous load."""
-    return any(
-        (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
-        for r in known.living(*record.stream)
-    )
-
-
-def _epoch_of_new_key(
-    file: NewFile,
-    known: Known,
-    opened: Mapping[tuple[str, str], int],
-    entering: Sequence[tuple[NewFile, int]],
-    changes: Sequence[NewFile],
-    listed: Collection[str] | None,
-    gone: Collection[tuple[str, str]],
-) -> int:
-    """The epoch of a LOAD file with a new key."""
-    table = file.stream
-    logged = [] if table in gone else known.living(*table)
-    loads: dict[int, list[File]] = defaultdict(list)
-    for record in logged:
-        if record.kind is FileKind.LOAD:
-            loads[record.epoch].append(record)
-    for other, epoch in entering:
-        if other.stream == table:
-            loads[epoch].append(other)
-    cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
-    cdc += [f for f in changes if f.stream == table]
-    epoch = _epoch_by_times(file, _open_epoch(file, known, opened), loads, cdc, listed)
-    return within_announced(epoch, file, loads, known.created.get(table_text(*table), ()))
-
-
-def _epoch_by_times(
-    file: NewFile,
-    epoch: int,
-    loads: Mapping[int, Sequence[File]],
-    cdc: Sequence[File],
-    listed: Collection[str] | None,
-) -> int:
-    """As `_epoch_of_new_key`; `epoch`: the open one; `loads`: by epoch, the parts so far."""
-    others = loads.get(epoch, [])
-    own = {(other.key, other.version) for other in others}
-    # Without those that were moved to the open epoch.
-    before = [part for part in loads.get(epoch - 1, []) if (part.key, part.version) not in own]
-    if _is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
-        return epoch - 1
-    earlier = [part for of, parts in loads.items() if of < epoch for part in parts]
-    end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
-    same = is_of_same_load(file, others, end)
-    logged = [part for part in others if isinstance(part, LoggedFile)]
-    stamps = {part.first_commit_ts for part in logged} - {None}
-    if same is None and logged and listed is not None and file.first_commit_ts not in stamps:
-        # If no known part is listed, DMS emptied the folder first (TargetTablePrepMode). A file with the stamp of a
-        # known part may be that part, moved.
-        same = any(part.key in listed for part in logged)
-    return epoch + 1 if same is False else epoch
-
-
-def _moved_to_reload(
-    entering: Sequence[tuple[NewFile, int]],
-    known: Known,
-    changes: Sequence[NewFile],
-    gone: Collection[tuple[str, str]],
-) -> list[tuple[NewFile, int]]:
-    """`entering`, with parts moved to the reload's epoch: those that were assigned to the previous load, or logged with
-    it, because nothing yet showed a reload.
-
-    A later transfer of an object key shows the reload. Parts of the previous load under other object keys may belong to
-    either load if DMS transferred them after that key's former transfer. The changes in between decide, else the nearer
-    transfer. A part assigned to the wrong load is corrected when the reload writes its object key again.
-    """
-    found = dict(entering)
-    for table in {file.stream for file, _ in entering} - set(gone):
-        own = [(file, epoch) for file, epoch in entering if file.stream == table]
-        again = [
-            (old, f, epoch) for f, epoch in own if (old := _former_transfer(f, epoch, known)) is not None
-        ]
-        loads = [r for r in known.living(*table) if r.kind is FileKind.LOAD and known.newest.get(r.key) is r]
-        for epoch in {epoch for _, _, epoch in again}:
-            former = [old for old, _, of in again if of == epoch]
-            begun = min(_transferred(new)[0] for _, new, of in again if of == epoch)
-            cdc: list[File] = [r for r in known.living(*table) if r.kind is FileKind.CDC]
-            cdc += [change for change in changes if change.stream == table]
-            end = load_end(
-                former, [c for c in cdc if c.flush_time and c.flush_time < begun], reload=epoch > 2
-            )
-            keys = {file.key for file, _ in own}
-            late = [r for r in loads if r.epoch == epoch - 1 and r.key not in keys]
-            parts = [
-                replace(NewFile(**{name: getattr(r, name) for name in _COPIED}), copy_of=None) for r in late
-            ]
-            parts += [file for file, of in own if of == epoch - 1]
-            found |= {part: epoch for part in parts if _is_later(part, former, begun, end)}
-    return list(found.items())
-
-
-def _former_transfer(file: NewFile, epoch: int, known: Known) -> LoggedFile | None:
-    """The record of the file's former transfer; None unless the file is a later one, rather than old content that was
-    restored."""
-    old = known.former(file)
-    if old is None or old.epoch >= epoch:
-        return None
-    if file.first_commit_ts is None or old.first_commit_ts is None:
-        return None
-    return old if file.first_commit_ts > old.first_commit_ts else None
-
-
-def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:
-    """Whether a part belongs to the load that began at `begun`, rather than to the load of the `former` parts."""
-    at = part.first_commit_ts
-    if at is None or at >= begun:
-        return at is not None
-    before = [f.first_commit_ts for f in former if f.first_commit_ts is not None and f.first_commit_ts < at]
-    if not before or len(before) < len(former):
-        return False
-    return at > end if end is not None else begun - at < at - max(before)
-
-
-def _is_of_earlier_load(
-    file: NewFile, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
-) -> bool:
-    """Whether a late part belongs to the previous load (the parts `before`): it was transferred before the `others` and
-    before that load ended. Where nothing shows the end, the part belongs to the load with the nearer transfer."""
-    begun, at = epoch_start(others, before), file.first_commit_ts
-    if not transfers(others, before) or begun is None or at is None or at >= begun:
-        return False
-    between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
-    same = is_of_same_load(file, before, load_end(before, between, reload=reload))
-    stamps = [part.first_commit_ts for part in before if part.first_commit_ts is not None]
-    if same is None and stamps and at not in stamps:
-        return at - max(stamps) < begun - at
-    return same is True
-
-
 def _transferred(file: NewFile) -> tuple[datetime, str]:
     return file.first_commit_ts or datetime.max.replace(tzinfo=UTC), file.key
-
-
-def _open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
-    table = file.stream
-    return opened.get(table) or known.open_epochs.get(table, FIRST_EPOCH)

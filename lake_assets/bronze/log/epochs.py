@@ -114,3 +114,30 @@ def is_of_same_load(part: File, others: Sequence[File], end: datetime | None) ->
     if end is not None:
         return at <= end
     return True if at < max(stamps) else None
+
+
+def is_of_earlier_load(
+    file: File, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
+) -> bool:
+    """Whether a late part belongs to the previous load (the parts `before`): it was transferred before the `others` and
+    before that load ended. Where nothing shows the end, the part belongs to the load with the nearer transfer."""
+    begun, at = epoch_start(others, before), file.first_commit_ts
+    if not transfers(others, before) or begun is None or at is None or at >= begun:
+        return False
+    between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
+    same = is_of_same_load(file, before, load_end(before, between, reload=reload))
+    stamps = [part.first_commit_ts for part in before if part.first_commit_ts is not None]
+    if same is None and stamps and at not in stamps:
+        return at - max(stamps) < begun - at
+    return same is True
+
+
+def is_of_reload(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:
+    """Whether a part belongs to the load that began at `begun`, rather than to the load of the `former` parts."""
+    at = part.first_commit_ts
+    if at is None or at >= begun:
+        return at is not None
+    before = [f.first_commit_ts for f in former if f.first_commit_ts is not None and f.first_commit_ts < at]
+    if not before or len(before) < len(former):
+        return False
+    return at > end if end is not None else begun - at < at - max(before)
