@@ -299,6 +299,24 @@ class TableConfig(Model):
 
     def _mistakes(self) -> Iterator[Mistake]:
         types = {column.name: column.type for column in self.columns}
+        yield from self._name_mistakes(types)
+        yield from self._kept_mistakes(types)
+        yield from self._key_mistakes(types)
+        for entry in self.partition_by:
+            if wrong := _partition_mistake(entry, types):
+                yield ("partition_by",), wrong
+        matched: Collection[str] = types if self.mode is Mode.FULL_ROW else self.primary_key
+        for keys, text in mask_mistakes(self.mask, self.columns, matched, self.defaults):
+            yield ("mask", *keys), text
+        yield from self._mistakes_of_checks(types)
+        ends = [layout.until for layout in self.earlier]
+        if ends != sorted(set(ends)):
+            yield ("earlier",), "must be listed from the oldest to the newest"
+        for shape in self.also:
+            if shape not in FURTHER_SHAPES or shape is self.mode:
+                yield ("also",), f"{shape} is no further shape of a table with mode: {self.mode}"
+
+    def _name_mistakes(self, types: Mapping[str, str]) -> Iterator[Mistake]:
         names = list(types)
         for place, name in enumerate(names):
             if wrong := name_mistake(name, names[:place], (self.mode, *self.also)):
@@ -306,58 +324,34 @@ class TableConfig(Model):
         for name in self.ignore:
             if name in types:
                 yield ("ignore",), f"names {name}, which columns has"
-        yield from self._kept_mistakes(types)
         lists = {"primary_key": self.primary_key, "also": self.also, "kept_when_null": self.kept_when_null}
         for key, entries in lists.items():
             if len(set(entries)) < len(entries):
                 yield (key,), "names the same thing twice"
+        for key in ("renamed_from", "comments", "defaults"):
+            for name in getattr(self, key):
+                if name not in types:
+                    yield (key, name), f"is not a column{did_you_mean(name, types)}"
+        for new, old in self.renamed_from.items():
+            if new in types and old in types:
+                yield ("renamed_from", new), f"is renamed from {old}, which columns still has"
+
+    def _key_mistakes(self, types: Mapping[str, str]) -> Iterator[Mistake]:
+        place = ("primary_key",)
         for key in self.primary_key:
             if key not in types:
-                yield ("primary_key",), f"names {key}, which columns does not have{did_you_mean(key, types)}"
+                yield place, f"names {key}, which columns does not have{did_you_mean(key, types)}"
         keyed = [shape for shape in (self.mode, *self.also) if shape in KEYED_MODES]
         if keyed and not self.primary_key:
-            kept = {Mode.CURRENT: "kept current"}.get(keyed[0], f"kept as {keyed[0]}")
+            kept = "kept current" if keyed[0] is Mode.CURRENT else f"kept as {keyed[0]}"
             yield (
-                ("primary_key",),
+                place,
                 f"is missing, and a table without one cannot be {kept}: declare the key, or set "
                 "mode: append_log (inserts only), mode: full_row (rows are found by all of their columns) or "
                 "mode: change_log",
             )
         if self.mode is Mode.FULL_ROW and self.primary_key:
-            yield ("primary_key",), "is what mode: full_row does without: remove it, or set mode: current"
-        for entry in self.partition_by:
-            if wrong := _partition_mistake(entry, types):
-                yield ("partition_by",), wrong
-        for new, old in self.renamed_from.items():
-            if new not in types:
-                yield ("renamed_from", new), f"is not a column{did_you_mean(new, types)}"
-            elif old in types:
-                yield ("renamed_from", new), f"is renamed from {old}, which columns still has"
-        for name in self.comments:
-            if name not in types:
-                yield ("comments", name), f"is not a column{did_you_mean(name, types)}"
-        for name in self.defaults:
-            if name not in types:
-                yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"
-        matched: Collection[str] = types if self.mode is Mode.FULL_ROW else self.primary_key
-        for keys, text in mask_mistakes(self.mask, self.columns, matched, self.defaults):
-            yield ("mask", *keys), text
-        for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
-            yield ("checks", *keys), text
-        if "equals_files" in self.checks and self.mode is not Mode.CURRENT:
-            yield (
-                ("checks", "equals_files"),
-                f"compares tables of mode: current in slices of keys, and this one has mode: {self.mode}: remove it; "
-                "`lake-assets rebuild --check` compares the whole table",
-            )
-        for name, check in self.checks.items():
-            yield from self._check_mistakes(name, check, types)
-        ends = [layout.until for layout in self.earlier]
-        if ends != sorted(set(ends)):
-            yield ("earlier",), "must be listed from the oldest to the newest"
-        for shape in self.also:
-            if shape not in FURTHER_SHAPES or shape is self.mode:
-                yield ("also",), f"{shape} is no further shape of a table with mode: {self.mode}"
+            yield place, "is what mode: full_row does without: remove it, or set mode: current"
 
     def _kept_mistakes(self, types: Mapping[str, str]) -> Iterator[Mistake]:
         place = ("kept_when_null",)
@@ -374,6 +368,18 @@ class TableConfig(Model):
                 yield place, f"names {name}, which columns does not have{did_you_mean(name, types)}"
             elif name in self.primary_key:
                 yield place, f"names {name}, which is in the primary key, and a key is never NULL"
+
+    def _mistakes_of_checks(self, types: Mapping[str, str]) -> Iterator[Mistake]:
+        for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
+            yield ("checks", *keys), text
+        if "equals_files" in self.checks and self.mode is not Mode.CURRENT:
+            yield (
+                ("checks", "equals_files"),
+                f"compares tables of mode: current in slices of keys, and this one has mode: {self.mode}: remove it; "
+                "`lake-assets rebuild --check` compares the whole table",
+            )
+        for name, check in self.checks.items():
+            yield from self._check_mistakes(name, check, types)
 
     def _check_mistakes(self, name: str, check: TableCheck, types: Mapping[str, str]) -> Iterator[Mistake]:
         if re.fullmatch(CHECK_NAME, name) is None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from lake_assets.bronze.files.keys import FileKind
@@ -65,36 +66,39 @@ def log_arrivals(
     runtime.scan_failures.note(source, None)
     # Skipped links are no keys of the location, and every scan finds them.
     runtime.strays.note(source, found.strays, found.seen, found.keys)
-    warned = set() if warned is None else warned
-    unknown = [key for key in found.unknown if key.key not in warned]
-    for key in unknown[:MOST_WARNINGS]:
-        logger.warning("%s: %s is no DMS file: %s", source, key.key, key.reason)
-    if len(unknown) > MOST_WARNINGS:
-        more = len(unknown) - MOST_WARNINGS
-        logger.warning("%s: and %s no DMS file", source, many(more, "more key", "are"))
-    unconfigured = {table: count for table, count in found.unconfigured.items() if table not in warned}
-    for table, count in sorted(unconfigured.items()):
-        near = found.hints.get(table)
-        hint = f"; {near}" if near else ""
-        files = many(count, "file")
-        logger.warning("%s: %s of %s, which lake.yaml does not configure%s", source, files, table, hint)
-    empty = [key for key, reason in found.strays.items() if reason == EMPTY and key not in warned]
-    for name in empty[:MOST_WARNINGS]:
-        logger.warning("%s: %s: %s", source, name, EMPTY)
-    warned.update(empty)
+    _warn(source, found, set() if warned is None else warned)
+    return found
+
+
+def _warn(source: str, found: Discovery, warned: set[str]) -> None:
+    """Logs what is odd about a source's location, at most MOST_WARNINGS of a kind; what is in `warned` is left out, and
+    what is logged now is added."""
+    for kind in _oddities(found):
+        new = {about: sentence for about, sentence in kind.items() if about not in warned}
+        for sentence in islice(new.values(), MOST_WARNINGS):
+            logger.warning("%s: %s", source, sentence)
+        if len(new) > MOST_WARNINGS:
+            logger.warning("%s: and %d more of this kind", source, len(new) - MOST_WARNINGS)
+        warned.update(new)
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
             gone = table_text(*file.stream)
             logger.warning("%s: all files of %s have vanished from the bucket", source, gone)
-    unconfirmed = {
-        table: reason for table, reason in found.unconfirmed.items() if f"{table}: {reason}" not in warned
+
+
+def _oddities(found: Discovery) -> Iterator[dict[str, str]]:
+    """By kind, a sentence for each odd key or table."""
+    yield {key.key: f"{key.key} is no DMS file: {key.reason}" for key in found.unknown}
+    yield {
+        table: f"{many(count, 'file')} of {table}, which lake.yaml does not configure"
+        + (f"; {near}" if (near := found.hints.get(table)) else "")
+        for table, count in sorted(found.unconfigured.items())
     }
-    for table, reason in sorted(unconfirmed.items()):
-        logger.warning("%s: %s", source, unconfirmed_sentence(table, reason))
-    warned.update(f"{table}: {reason}" for table, reason in unconfirmed.items())
-    warned.update(key.key for key in unknown)
-    warned.update(unconfigured)
-    return found
+    yield {key: f"{key}: {EMPTY}" for key, reason in found.strays.items() if reason == EMPTY}
+    yield {
+        f"{table}: {reason}": unconfirmed_sentence(table, reason)
+        for table, reason in sorted(found.unconfirmed.items())
+    }
 
 
 class Input(Protocol):

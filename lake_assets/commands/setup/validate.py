@@ -3,7 +3,7 @@
 Here: what the models of lake.yaml cannot check. Not here: those models (`config/`), printing (`cli.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -161,24 +161,16 @@ def _headers(
     }
     if not newest:
         return
-    cdc = newest.get(FileKind.CDC)
-    some = cdc or newest[FileKind.LOAD]
+    some = newest.get(FileKind.CDC) or newest[FileKind.LOAD]
     dms = source.settings(table, some.flush_time)
     known = {column.name for column in config.columns} | {*config.renamed_from.values(), *config.ignore}
-    present = {column: file for file in newest.values() for column in file_types(file)}
+    present = dict.fromkeys(column for file in newest.values() for column in file_types(file))
+    eras = contract_of(config, source.settings(table)).all_settings
+    added = {column for then in eras for column in added_names(config.columns, then)}
     prefix = dms.before_image_prefix or ""
-    added = {
-        column
-        for then in contract_of(config, source.settings(table)).all_settings
-        for column in added_names(config.columns, then)
-    }
-    unknown = [c for c in present if c not in known | added]
-    unknown = [c for c in unknown if not prefix or not c.startswith(prefix)]
+    unknown = [c for c in present if c not in known | added and not (prefix and c.startswith(prefix))]
 
-    def wrong(setting: str, text: str) -> None:
-        own = ("tables", table) if setting in config.dms else ()
-        checked.mistakes[("sources", name, *own, "dms", setting), text] = None
-
+    mistakes = {}
     for setting in ("timestamp_column_name", "change_sequence_column"):
         column = getattr(dms, setting)
         if column is None or column in present:
@@ -186,19 +178,31 @@ def _headers(
         text = f"names {column}, which {some.key} does not have"
         if unknown:
             near = did_you_mean(column, unknown) or f"; lake.yaml does not know its {', '.join(unknown)}"
-            wrong(setting, text + near)
+            mistakes[setting] = text + near
         else:
             checked.warnings.append(f"{name} {table}: {setting} {text}")
-    if cdc is not None and has_operation(FileKind.CDC, dms) and dms.operation_column not in file_types(cdc):
-        near = did_you_mean(dms.operation_column, unknown)
-        wrong("operation_column", f"is {dms.operation_column}, which {cdc.key} does not have{near}")
-    if prefix and cdc is not None and not any(f"{prefix}{c}" in present for c in known):
-        others = {
-            c.removesuffix(k) for c in unknown for k in config.primary_key or known if c.endswith(k)
-        } - {""}
-        if others:
-            text = f"is {prefix}, with which no column of {cdc.key} begins"
-            wrong("before_image_prefix", f"{text}; did you mean {' or '.join(sorted(others))}?")
+    if (cdc := newest.get(FileKind.CDC)) is not None:
+        if has_operation(FileKind.CDC, dms) and dms.operation_column not in file_types(cdc):
+            near = did_you_mean(dms.operation_column, unknown)
+            mistakes["operation_column"] = f"is {dms.operation_column}, which {cdc.key} does not have{near}"
+        if prefix and not any(f"{prefix}{column}" in present for column in known):
+            mistakes |= _other_prefix(prefix, cdc, config.primary_key or known, unknown)
+    for setting, text in mistakes.items():
+        own = ("tables", table) if setting in config.dms else ()
+        checked.mistakes[("sources", name, *own, "dms", setting), text] = None
+
+
+def _other_prefix(
+    prefix: str, cdc: LoggedFile, columns: Collection[str], unknown: Sequence[str]
+) -> dict[str, str]:
+    """The mistake of a `before_image_prefix` with which no column begins, if unknown columns end as these `columns`."""
+    others = {c.removesuffix(end) for c in unknown for end in columns if c.endswith(end)} - {""}
+    if not others:
+        return {}
+    text = (
+        f"is {prefix}, with which no column of {cdc.key} begins; did you mean {' or '.join(sorted(others))}?"
+    )
+    return {"before_image_prefix": text}
 
 
 def _arriving(lake: Lake, name: str, table: str, logged: Sequence[LoggedFile]) -> list[LoggedFile]:

@@ -16,10 +16,10 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.vanished import before
 from lake_assets.orchestration.assets.versions import silver_versions
 from lake_assets.orchestration.checks.silver_checks import turn_evaluations
-from lake_assets.orchestration.shared.asset_metadata import grouped
+from lake_assets.orchestration.shared.asset_metadata import STAGE, grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.batch.result import OPERATIONS, TableResult
+from lake_assets.silver.batch.result import OPERATIONS, BatchResult, TableResult
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import Position
 from lake_assets.words import many
@@ -45,6 +45,25 @@ SHOWN = {
     "seconds",
 }
 """The figures that a materialization shows at once, unless they are zero."""
+SUMS = {
+    "bytes_replayed": "replayed_bytes",
+    "files_superseded": "superseded_files",
+} | {
+    name: name
+    for name in (
+        "rows_read",
+        "rows_quarantined",
+        "files_quarantined",
+        "rows_written",
+        "rows_removed",
+        "rows_behind_cut",
+        "files",
+        "bytes",
+        "unseen_updates",
+        "unmatched",
+    )
+}
+"""The figures that are sums over the batches of a turn, with the names that a batch has for them."""
 
 
 def state_metadata(position: Position) -> dict[str, Any]:
@@ -132,37 +151,28 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
     for batch in batches:
         seconds.update(batch.seconds)
         by_op.update(batch.by_op)
-    newest = result.position.max_commit_ts
     figures: dict[str, Any] = {
         **state_metadata(result.position),
-        "rows_read": sum(b.rows_read for b in batches),
         **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
-        "rows_quarantined": sum(b.rows_quarantined for b in batches),
-        "files_quarantined": sum(b.files_quarantined for b in batches),
-        "rows_written": sum(b.rows_written for b in batches),
-        "rows_removed": sum(b.rows_removed for b in batches),
-        "files": sum(b.files for b in batches),
-        "bytes": sum(b.bytes for b in batches),
+        **{name: sum(getattr(batch, field) for batch in batches) for name, field in SUMS.items()},
         "batches": len(batches),
         "kinds_of_batch": ", ".join(sorted({b.kind for b in batches})),
         "strategies": "; ".join(sorted({": ".join(filter(None, (b.strategy, b.reason))) for b in batches})),
-        "unseen_updates": sum(b.unseen_updates for b in batches),
-        "unmatched": sum(b.unmatched for b in batches),
-        "bytes_replayed": sum(b.replayed_bytes for b in batches),
-        "files_superseded": sum(b.superseded_files for b in batches),
+        "schema_changes": "\n".join(change for batch in batches for change in batch.schema_changes),
         **{name: getattr(batches[-1], name) for name in ("data_files", "delete_files", "deleted_rows")},
         "seconds": round(sum(seconds.values()), 3),
-        **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
+        **{f"{STAGE}{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
+        **_latency(batches),
     }
-    if result.position.cut is not None:
-        figures["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
-    if changes := [change for batch in batches for change in batch.schema_changes]:
-        figures["schema_changes"] = "\n".join(changes)
-    if ways := [batch.passage for batch in batches if batch.passage is not None]:
-        slowest = max(ways, key=lambda way: way.from_file)
-        figures |= slowest.metadata()
-        took = Spread.of(way.from_file if way.from_commit is None else way.from_commit for way in ways)
-        figures |= {"latency_p50_seconds": took.p50, "latency_p99_seconds": took.p99} if took else {}
-    if newest is not None:
+    if (newest := result.position.max_commit_ts) is not None:
         figures["lag_seconds"] = round((now - newest).total_seconds(), 3)
     return grouped(figures, SHOWN)
+
+
+def _latency(batches: Sequence[BatchResult]) -> dict[str, Any]:
+    ways = [batch.passage for batch in batches if batch.passage is not None]
+    took = Spread.of(way.from_file if way.from_commit is None else way.from_commit for way in ways)
+    if took is None:
+        return {}
+    slowest = max(ways, key=lambda way: way.from_file)
+    return slowest.metadata() | {"latency_p50_seconds": took.p50, "latency_p99_seconds": took.p99}
