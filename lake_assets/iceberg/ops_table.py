@@ -107,25 +107,24 @@ class OpsTable(Generic[T]):
             maintain_small_table(table)
 
     def forget(self, column: str, value: str) -> None:
-        """Removes the rows that have the value in the column; does nothing if no row has it. Raises
-        CommitFailedException when another process appended meanwhile."""
+        """Removes the rows that have the value in the column; does nothing if no row has it. Raises as `append`."""
         with self._lock:
-            table = self._refresh()
-            known = _python_rows(table) if table is not None else []
-            kept = [row for row in known if row[column] != value]
-            if table is not None and len(kept) < len(known):
-                self._with_columns(table).overwrite(self._as_arrow(kept))
+            until_won()(self._change_once, lambda row: None if row[column] == value else row)
 
     def rename(self, column: str, before: str, after: str) -> None:
-        """Replaces a value of one column in all rows; does nothing if no row has it. Raises CommitFailedException when
-        another process appended meanwhile."""
+        """Replaces a value of one column in all rows; does nothing if no row has it. Raises as `append`."""
         with self._lock:
-            table = self._refresh()
-            known = _python_rows(table) if table is not None else []
-            if table is None or all(row[column] != before for row in known):
-                return
-            renamed = [row | {column: after if row[column] == before else row[column]} for row in known]
-            self._with_columns(table).overwrite(self._as_arrow(renamed))
+            until_won()(
+                self._change_once, lambda row: row | ({column: after} if row[column] == before else {})
+            )
+
+    def _change_once(self, changed: Callable[[Row], Row | None]) -> None:
+        """Replaces each row by what `changed` makes of it, or removes it for None."""
+        table = self._refresh()
+        known = _python_rows(table) if table is not None else []
+        found = [new for row in known if (new := changed(row)) is not None]
+        if table is not None and found != known:
+            self._with_columns(table).overwrite(self._as_arrow(found))
 
     def _as_arrow(self, rows: list[Row]) -> pa.Table:
         return pa.Table.from_pylist(rows, schema=self._schema.as_arrow())
@@ -133,11 +132,7 @@ class OpsTable(Generic[T]):
     def _with_columns(self, table: Table) -> Table:
         """The table, with the columns and the format version that one of an earlier release lacks. Raises
         CommitFailedException when another process has written meanwhile: these changes alone would not notice it."""
-        is_older = format_of(table.properties) < FORMAT_VERSION
-        if is_older:
-            with table.transaction() as transaction:
-                transaction.set_properties({FORMAT: str(FORMAT_VERSION)})
-        if add_missing_columns(table, self._schema) or is_older:
+        if brought_up_to_date(table, self._schema):
             snapshot = current_snapshot(table)
             if snapshot is not None and snapshot.snapshot_id != self._snapshot_id:
                 raise CommitFailedException(f"{self._identifier}: another process appended first")
@@ -177,6 +172,16 @@ def create_empty(catalog: Catalog, identifier: str, schema: Schema) -> Table:
     if current_snapshot(table) is not None:
         raise CommitFailedException(f"{identifier}: another process appended first")
     return table
+
+
+def brought_up_to_date(table: Table, schema: Schema) -> bool:
+    """Gives a table of an earlier release the columns and the format version that it lacks; returns whether it lacked
+    any. Raises CommitFailedException as `add_missing_columns`."""
+    is_older = format_of(table.properties) < FORMAT_VERSION
+    if is_older:
+        with table.transaction() as transaction:
+            transaction.set_properties({FORMAT: str(FORMAT_VERSION)})
+    return add_missing_columns(table, schema) or is_older
 
 
 def until_won(attempts: int = 30) -> Retrying:

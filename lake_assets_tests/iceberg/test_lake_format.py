@@ -21,7 +21,10 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.rounds.due_maintenance import upkeep
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.rounds.ops_upkeep import due_ops, maintain_ops
+from lake_assets.silver.batch_log import batches_table
+from lake_assets.silver.batch_log.batches_table import BatchLog
 from lake_assets.silver.table.position import Position, read_position
+from lake_assets_tests.helpers.constants.batch_rows import batch_row
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, small_lake, write_file
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -98,6 +101,19 @@ def test_what_writes_to_an_older_table_marks_it_first(lake: Lake, monkeypatch: p
         assert sorted(numbers(lake).parsed()) == [1, 2]
     with pytest.raises(NewerFormat):
         former.append(lambda known: [{"number": 3}])
+
+
+def test_the_batch_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that records a batch marks the log, so that a former one does not add rows of its own form."""
+    catalog = lake.runtime.catalog
+    BatchLog(catalog).add([batch_row(1)])
+    with monkeypatch.context() as newer:
+        for module in (lake_format, ops_table):
+            newer.setattr(module, "FORMAT_VERSION", NEWER)
+        assert len(BatchLog(catalog).add([batch_row(2)])) == 1
+    assert format_in(lake, batches_table.TABLE) == str(NEWER)
+    with pytest.raises(NewerFormat):
+        BatchLog(catalog).add([batch_row(3)])
 
 
 def test_the_contracts_and_the_quarantine(lake: Lake) -> None:

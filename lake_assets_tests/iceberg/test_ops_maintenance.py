@@ -132,6 +132,24 @@ def test_the_first_rows_of_two_processes_are_decided_one_after_the_other(
     assert opened(catalog).parsed() == [1]
 
 
+@pytest.mark.parametrize("change", ["forget", "rename"])
+def test_rows_are_changed_beside_other_processes(
+    catalog: Catalog, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `remove` and `detach` do while sensors note what they find."""
+    table, others = filled(catalog, 1, 2), [4]
+    as_arrow = table._as_arrow
+
+    def overtaken(rows: list[Row]) -> object:
+        if others:
+            opened(catalog).append(partial(one_more, others.pop()))
+        return as_arrow(rows)
+
+    monkeypatch.setattr(table, "_as_arrow", overtaken)
+    getattr(table, change)("n", 1, *([9] if change == "rename" else []))
+    assert opened(catalog).parsed() == ([2, 4] if change == "forget" else [2, 4, 9])
+
+
 def test_former_findings_are_forgotten(catalog: Catalog) -> None:
     """A finding that is noted again and again does not make the table grow; the newest of each subject stays."""
     noted = Findings(catalog)

@@ -28,8 +28,14 @@ from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
 from lake_assets.iceberg.lake_format import refuse_newer
-from lake_assets.iceberg.ops_table import NAMESPACE, create_empty, ops_schema, until_won
-from lake_assets.iceberg.table_io import add_missing_columns, load_table
+from lake_assets.iceberg.ops_table import (
+    NAMESPACE,
+    brought_up_to_date,
+    create_empty,
+    ops_schema,
+    until_won,
+)
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.batch_log.batch_row import COLUMNS, BatchRow, from_stored
 
 TABLE = f"{NAMESPACE}.batches"
@@ -140,8 +146,8 @@ class BatchLog:
         table = self._load()
         if table is None:
             table = create_empty(self._catalog, TABLE, _SCHEMA)
-        elif add_missing_columns(table, _SCHEMA):
-            raise CommitFailedException(f"{TABLE}: its columns were added just now")
+        elif brought_up_to_date(table, _SCHEMA):
+            raise CommitFailedException(f"{TABLE}: it was brought up to date just now")
         known = _keys(rows(table.scan(_from(min(row.committed_at for row in found))), _KEY))
         new = sorted(
             (row for row in found if row.key not in known), key=lambda row: (row.committed_at, row.key)
