@@ -35,6 +35,9 @@ RESTAMP_OF = "lake.restamp-of"
 APPLIED_AT = "lake.applied-at"
 """When that snapshot was committed, ISO 8601 UTC."""
 
+DETACHED = "_of_"
+"""Follows the name of a table in the name that `detach` gives it."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")
 
@@ -163,6 +166,23 @@ def tables_in(catalog: Catalog, namespace: str) -> frozenset[str]:
         return frozenset(".".join(identifier) for identifier in catalog.list_tables(namespace))
     except NoSuchNamespaceError:
         return frozenset()
+
+
+def folder_of(table: Table) -> str:
+    """Where the table is, without the scheme, which Spark and PyIceberg spell in different ways."""
+    location = table.location()
+    return (location.partition(":")[2] or location).strip("/")
+
+
+def sharing_folder(catalog: Catalog, table: Table, prefix: str = "") -> str | None:
+    """Another table of the namespace that has the table's folder: one that was renamed keeps the folder of its former
+    name. `prefix`: only of tables whose `namespace.table` begins so."""
+    own = ".".join(table.name())
+    names = sorted(tables_in(catalog, own.rpartition(".")[0]) - {own})
+    others = (load_table(catalog, name) for name in names if name.startswith(prefix))
+    return next(
+        (".".join(other.name()) for other in others if other and folder_of(other) == folder_of(table)), None
+    )
 
 
 def current_snapshot(table: Table | None) -> Snapshot | None:

@@ -255,6 +255,24 @@ def test_names_that_are_exchanged_do_not_mix_two_tables(new_bench: Callable[...,
     assert values(found, "items_of_public_items") == {1: "item"}
 
 
+def test_orphans_of_a_table_are_no_files_of_a_detached_one(new_bench: Callable[..., Bench]) -> None:
+    """Both have the same folder."""
+    maintenance = {"maintenance": {"remove_orphan_files_after": "1d"}}
+    found = new_bench({"public.items": ITEMS, "public.goods": ITEMS}, sections=maintenance)
+    found.put(loaded({1: "item"}), load_file("public.goods", [{"id": 1, "v": "good"}]))
+    found.apply()
+    found.edit({"public.goods": ITEMS | {"name": "items"}})
+    (target,) = found.lake.targets
+    detached = detach(found.lake.runtime, target).partition(".")[2]
+    reopen(found)
+    found.apply()
+    for path in (found.folder / "warehouse").rglob("*"):
+        os.utime(path, (0, 0))
+    done = maintain_silver(found.lake.runtime, (), found.lake.targets[0])
+    assert (done.error, done.orphans_removed) == (None, 0)
+    assert (values(found, detached), values(found, "items")) == ({1: "item"}, {1: "good"})
+
+
 # --- a table of which only changes are there
 
 

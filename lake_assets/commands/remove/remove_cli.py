@@ -40,8 +40,8 @@ def remove(
 
 
 def destroy(context: typer.Context, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Drop every table of the lake with its files: silver, gold, and the lake's own. The files of the sources,
-    lake.yaml and Dagster's history stay. Stop the sensors and every running job first."""
+    """Drop every table of the lake with its files: silver, marts, and the lake's own. The files of the sources,
+    lake.yaml, Dagster's history and your own assets stay. Stop the sensors and every running job first."""
     from lake_assets.commands.remove.removal import every_table
 
     lake = lake_to_show(context)
@@ -60,5 +60,6 @@ def _drop(lake: "Lake", tables: "Sequence[Removable]", *, yes: bool, dry_run: bo
         return
     ask(f"Drop {many(len(tables), 'table')}? Only the files of the source are left then.", yes)
     for table in tables:
-        dropped(lake, table)
+        if (sentence := dropped(lake, table)) is not None:
+            typer.echo(sentence)
     typer.echo(f"{many(len(tables), 'table', 'were')} dropped.")

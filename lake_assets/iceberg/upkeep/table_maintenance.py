@@ -27,7 +27,13 @@ from lake_assets.config.automation import ABANDONED_AFTER
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
-from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
+from lake_assets.iceberg.table_io import (
+    DETACHED,
+    current_snapshot,
+    load_table,
+    sharing_folder,
+    summary,
+)
 from lake_assets.iceberg.upkeep.parts_and_limits import (
     EVERY_PART,
     FILE_SIZE,
@@ -244,7 +250,13 @@ class TableMaintenance:
 
     def remove_orphans(self, age: timedelta) -> int:
         """Deletes files of the table's folder that are older than `age` and that no snapshot refers to; returns how
-        many."""
+        many. None while a detached table has the same folder: its files are in no snapshot of this one."""
+        table = load_table(self.catalog, self.identifier)
+        if table is None:
+            return 0
+        if other := sharing_folder(self.catalog, table, f"{self.identifier}{DETACHED}"):
+            logger.warning("%s: no orphans are removed while %s has the same folder", self.identifier, other)
+            return 0
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
         older = sql("older_than => TIMESTAMP {before}", before=literal(before))
         statement = self._procedure("remove_orphan_files", older)
