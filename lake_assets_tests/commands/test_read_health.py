@@ -88,3 +88,20 @@ def test_a_table_whose_maintenance_has_not_kept_up(lake: Lake) -> None:
     board = content(lake)
     assert board.count(f"<small>6 small files. {scans}</small>") == 2, "of a silver table and of a mart"
     assert "cannot be read" not in board
+
+
+def test_a_table_whose_files_cannot_be_looked_at_hides_no_other(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("silver_shop.sales", TOTAL.identifier):
+        written(lake, name, 6)
+        table = lake.runtime.catalog.load_table(name)
+        head = table.current_snapshot()
+        assert head is not None
+        for manifest in head.manifests(table.io):
+            Path(manifest.manifest_path.removeprefix("file:")).unlink()
+    lines = status(lake)
+    assert {line.table: line.full_scan for line in lines}["silver_shop.sales"] == {}
+    assert slow_lines(lake, lines) == []
+    for name in ("silver_shop.sales", TOTAL.identifier):
+        assert f"{name}: its files could not be looked at" in caplog.text

@@ -99,6 +99,13 @@ def test_large_files_are_left_as_they_are(catalog: Catalog, monkeypatch: pytest.
     assert now_of(table).files.small == 5
 
 
+def test_few_large_files_are_not_small(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(catalog, *[[1]] * 2)
+    sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+    monkeypatch.setattr(table_health, "FILE_SIZE", min(sizes) * 4 // 3)
+    assert (now_of(table).files.number, now_of(table).files.small) == (2, 0)
+
+
 def test_manifests(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_health, "SMALL_FILES", 100)
     table = table_of(catalog, *[[1]] * 5)

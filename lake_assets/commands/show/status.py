@@ -3,6 +3,7 @@
 Here: the figures. Not here: printing them.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
-from lake_assets.iceberg.upkeep.table_health import read_health
+from lake_assets.iceberg.upkeep.table_health import Health, read_health
 from lake_assets.lake import Lake
 from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.rounds.pending_work import quarantined_sentence
@@ -32,6 +33,8 @@ from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import BATCH, SILVER
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 10.0
 """Seconds for which a warehouse is asked."""
@@ -125,12 +128,16 @@ def status(lake: Lake) -> list[TableStatus]:
     }
     states = table_states(lake.runtime, lake.targets, now)
     with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
-        loaded = pool.map(lambda state: _table(lake, state), states)
+        loaded = list(pool.map(lambda state: _table(lake, state), states))
         tables = {state.target.identifier: table for state, table in zip(states, loaded, strict=True)}
+        partitions = (state.target.partition_by for state in states)
+        healths = list(pool.map(_health, loaded, partitions))
     batches = batches_since(lake.runtime.catalog, tables, now - LATENCY_OF)
     found = [
-        _table_status(lake, state, tables[name], batches[name], held[name], failure_of(state, failed), now)
-        for state, name in zip(states, tables, strict=True)
+        _table_status(
+            lake, state, tables[name], health, batches[name], held[name], failure_of(state, failed), now
+        )
+        for state, name, health in zip(states, tables, healths, strict=True)
     ]
     return [
         replace(
@@ -188,13 +195,13 @@ def slow_lines(lake: Lake, lines: Sequence[TableStatus]) -> list[str]:
     found = {line.table: line.slow_to_read for line in lines if line.slow_to_read is not None}
     catalog = lake.runtime.catalog
     with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
-        marts = pool.map(lambda mart: load_table(catalog, mart.identifier), lake.marts)
-        healths = {
-            mart.identifier: read_health(table)
-            for mart, table in zip(lake.marts, marts, strict=True)
-            if table is not None
+        names = [mart.identifier for mart in lake.marts]
+        healths = pool.map(lambda name: _health(load_table(catalog, name)), names)
+        found |= {
+            name: f"{health.behind}. {health.scans}"
+            for name, health in zip(names, healths, strict=True)
+            if health is not None and health.behind
         }
-    found |= {name: f"{health.behind}. {health.scans}" for name, health in healths.items() if health.behind}
     return [f"{table} has {text} Run `lake-assets maintain`." for table, text in found.items()]
 
 
@@ -204,10 +211,23 @@ def _table(lake: Lake, state: TableState) -> Table | None:
     return load_table(lake.runtime.catalog, state.target.identifier) if is_there else None
 
 
+def _health(table: Table | None, partition_by: Sequence[str] | None = None) -> Health | None:
+    """The health of a table for its readers; None without a table, and for one whose files cannot be looked at: the
+    other tables are shown."""
+    if table is None:
+        return None
+    try:
+        return read_health(table, partition_by)
+    except Exception as error:  # noqa: BLE001  (of the warehouse; or its files were deleted meanwhile)
+        logger.warning("%s: its files could not be looked at: %s", ".".join(table.name()), root_cause(error))
+        return None
+
+
 def _table_status(
     lake: Lake,
     state: TableState,
     table: Table | None,
+    health: Health | None,
     batches: Sequence[BatchRow],
     held: Sequence[Quarantined],
     failure: Failure | None,
@@ -219,7 +239,6 @@ def _table_status(
     newest = state.position.max_commit_ts
     applied = applied_at(snapshot) if snapshot is not None else None
     mark = still_vanished(state.logged)
-    health = read_health(table, state.target.partition_by) if table is not None else None
     return TableStatus(
         table=state.target.identifier,
         state=state.state if failure is None else State.FAILING,

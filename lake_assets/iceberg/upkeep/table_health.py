@@ -233,7 +233,8 @@ def _looked_at(table: Table, head: Snapshot) -> Files:
     }
     if number < SMALL_FILES and (not deleted or number < MIN_SMALL_FILES):
         size = int(totals.get("total-files-size", "0"))
-        if not deleted or size < WORN_BYTES:
+        # If one file could not be small, only the manifests say how many are.
+        if size < (WORN_BYTES if deleted else FILE_SIZE * 3 // 4):
             at_most = min(number, 1) if table.spec().is_unpartitioned() else number
             return Files(number, size, partitions=at_most, small=number, rewritten_bytes=size, **found)
     entries = [
