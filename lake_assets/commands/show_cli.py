@@ -129,21 +129,23 @@ def batches(
     from lake_assets.config.base import parse_duration
     from lake_assets.errors import LakeError
 
+    now = datetime.now(UTC)
     try:
         ago = parse_duration(since)
-    except ValueError as error:
+        assert isinstance(ago, timedelta), "of a text"
+        begin = now - ago
+    except (ValueError, OverflowError) as error:
         raise typer.BadParameter(str(error), param_hint="--since") from error
-    assert isinstance(ago, timedelta), "of a text"
-    lake, now = lake_to_show(context), datetime.now(UTC)
+    lake = lake_to_show(context)
     targets = [target for target in lake.targets if table is None or target.is_called(table)]
     if not targets:
         known = ", ".join(sorted({target.table for target in lake.targets}))
         raise LakeError(f"{table} is not a table of {context.obj}, which has {known}.")
-    found = batches_of(lake, targets, now - ago)
+    found = batches_of(lake, targets, begin)
     if as_json:
         print_json([row.shown() for row in found])
     elif plot:
-        show_plot(results(), found, now - ago, now)
+        show_plot(results(), found, begin, now)
     else:
         show_batches(results(160), found)
 

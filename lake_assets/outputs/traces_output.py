@@ -84,7 +84,10 @@ class TracesOutput:
         if noted is None:
             findings.note(KIND, subject, {"number": self._log.head()})
             return Followed()
-        new = self._log.after(noted.content["number"])
+        if (number := min(noted.content["number"], self._log.head())) < noted.content["number"]:
+            # The log was dropped, and begins again; without a note, its next rows would count as exported.
+            findings.note(KIND, subject, {"number": number})
+        new = self._log.after(number)
         for first in range(0, len(new), AT_ONCE):
             rows = new[first : first + AT_ONCE]
             if (

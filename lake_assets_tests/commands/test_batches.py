@@ -21,17 +21,20 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
+from lake_assets.commands.show import metrics
 from lake_assets.commands.show.batches import LINES, show_batches, show_plot
 from lake_assets.commands.show.latency import BOUNDS
 from lake_assets.commands.show.metrics import registry_of
 from lake_assets.commands.show_cli import WATCH_SECONDS, watch
+from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
 from lake_assets.outputs.lake_outputs import lake_outputs
 from lake_assets.outputs.traces_output import ADDRESSES, TracesOutput, is_traced, spans
 from lake_assets.silver.batch_log.batch_row import BatchRow
-from lake_assets.silver.batch_log.batches_table import BatchLog
+from lake_assets.silver.batch_log.batches_table import TABLE, BatchLog
 from lake_assets_tests.helpers.constants.batch_rows import START, batch_row
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.oracles.masks import MASKING
 
 ITEMS, OTHERS = "silver_shop.items", "silver_shop.others"
 
@@ -87,6 +90,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert told("--since", "1d", "--json").output.strip() == "[]"
     assert "1 batch, 3 rows" in told("--since", "9999d", "--plot").output
     assert "expected a duration" in re.sub(r"\W+", " ", told("--since", "soon").output)
+    for longer_than_there_are_years in ("999999d", "9999999999999d"):
+        assert told("--since", longer_than_there_are_years).exit_code == 2
     assert told("public.nothing").exit_code == 1
 
 
@@ -161,6 +166,32 @@ def test_the_metrics_are_the_figures_of_the_log(lake: Lake) -> None:
     assert set(found) > set(before)
 
 
+def test_the_metrics_go_on_after_the_log_was_dropped(lake: Lake) -> None:
+    recorded(lake, *(batch_row(number) for number in range(5)))
+    registry = registry_of(lake)
+    lake.runtime.catalog.drop_table(TABLE)
+    generate_latest(registry)
+    recorded(lake, batch_row(6))
+    found = samples(generate_latest(registry).decode())
+    assert found["lake_batches_total", (ITEMS, "cdc", "append")] == 1
+
+
+def test_an_error_of_a_scrape_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = small_lake(tmp_path, **MASKING)
+    assert lake.config.masking.salt is not None
+    salt = lake.config.masking.salt.get_secret_value()
+
+    def failing(lake: Lake) -> None:
+        raise RuntimeError(f"no table of {salt}")
+
+    registry = registry_of(lake)
+    monkeypatch.setattr(metrics, "status", failing)
+    with pytest.raises(LakeError) as error:
+        generate_latest(registry)
+    assert str(error.value) == "no table of ***"
+    assert error.value.__suppress_context__
+
+
 class _Collector(BaseHTTPRequestHandler):
     """A collector of OpenTelemetry."""
 
@@ -226,6 +257,16 @@ def test_spans_reach_a_collector(lake: Lake, collector: type[_Collector]) -> Non
     assert [each.span_id for each in again if each] == [
         int.from_bytes(span.span_id, "big") for span in (root, *stages)
     ]
+
+
+def test_spans_go_on_after_the_log_was_dropped(lake: Lake, collector: type[_Collector]) -> None:
+    recorded(lake, *(batch_row(number) for number in range(5)))
+    assert TracesOutput(lake).follow().problems == []
+    lake.runtime.catalog.drop_table(TABLE)
+    recorded(lake, batch_row(6))
+    assert TracesOutput(lake).follow().done == []
+    recorded(lake, batch_row(7))
+    assert TracesOutput(lake).follow().done == ["1 batch was exported as spans"]
 
 
 def test_spans_are_off_by_default(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lake_assets.commands.show.latency import BOUNDS, histogram
 from lake_assets.commands.show.status import TableStatus, status
+from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
 from lake_assets.silver.batch_log.batch_row import BatchRow
@@ -59,11 +60,16 @@ class LakeMetrics:
         self._latency: dict[str, _Seconds] = {}
 
     def collect(self) -> "Iterator[Metric]":
-        """The metrics as of now. Raises what the lake's tables raise: the scrape fails then."""
-        with self._lock:
-            self._count(self._log.after(self._number))
-            yield from self._of_batches()
-        yield from _of_tables(status(self._lake))
+        """The metrics as of now. Raises what the lake's tables raise, without secrets: the scrape fails then."""
+        # The server of Prometheus's client prints the error.
+        with secrets_hidden(self._lake.config):
+            with self._lock:
+                # Lower than before if the log was dropped, and begins again.
+                self._number = min(self._number, self._log.head())
+                self._count(self._log.after(self._number))
+                of_batches = list(self._of_batches())
+            found = [*of_batches, *_of_tables(status(self._lake))]
+        yield from found
 
     def _count(self, new: Sequence[BatchRow]) -> None:
         for row in new:

@@ -34,8 +34,11 @@ def batches_since(
         for row in committed_batches(table) if table is not None else ():
             if row.committed_at >= since:
                 found.setdefault(row.key, row)
-    ordered = sorted(found.values(), key=lambda row: row.committed_at)
-    return {name: [row for row in ordered if row.table == name] for name in tables}
+    by_table: dict[str, list[BatchRow]] = {name: [] for name in tables}
+    for row in sorted(found.values(), key=lambda row: row.committed_at):
+        if row.table in by_table:
+            by_table[row.table].append(row)
+    return by_table
 
 
 def recently() -> datetime:
