@@ -111,8 +111,15 @@ def _machine() -> str:
 class Attempt:
     """One attempt to publish to one table. Write to `address`, then `publish()`."""
 
-    def __init__(self, spark: SparkSession, catalog: str, identifier: str, branch: str | None = None) -> None:
-        """`branch`: an existing branch at the snapshot that the attempt was planned from."""
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        identifier: str,
+        branch: str | None = None,
+        planned: int | None = None,
+    ) -> None:
+        """`branch`: an existing branch at the snapshot that the attempt was `planned` from."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
@@ -120,6 +127,9 @@ class Attempt:
         # for longer, any expiry would drop the branch of a running attempt. The next attempt drops the branches of dead
         # ones, and `table_maintenance.py` those of other machines.
         self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{_owner()}{token_hex(4)}"
+        self._planned = planned
+        self._is_outrun = False
+        """Whether main was not at `planned` when the attempt last looked."""
         self.table = table_address(catalog, identifier)
         self.address = joined(".", (self.table, quoted("branch_" + self.branch)))
 
@@ -129,6 +139,7 @@ class Attempt:
         Raises ApplyConflict when a table that was planned as empty no longer is: a branch without a start begins at
         main's head, and Iceberg would grant the fast-forward.
         """
+        self._planned = snapshot_id
         start = Sql() if snapshot_id is None else sql("AS OF VERSION {snapshot}", snapshot=snapshot_id)
         create = "ALTER TABLE {table} CREATE BRANCH {branch} {start}"
         self._race(sql(create, table=self.table, branch=self.branch, start=start))
@@ -183,6 +194,7 @@ class Attempt:
         head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
         if table is None or head is None:
             raise ApplyConflict(f"{self._identifier}: the branch of the attempt was dropped")
+        self._is_outrun = table.metadata.current_snapshot_id != self._planned
         return table, head
 
     def head_upon(self, catalog: Catalog, before: int | None) -> int:
@@ -206,6 +218,8 @@ class Attempt:
     def publish(self) -> None:
         """Moves main to the branch's head in one metadata commit. Raises ApplyConflict when main has moved since the
         attempt was planned."""
+        if self._is_outrun:  # Iceberg would grant it if main has gone back
+            raise ApplyConflict(f"{self._identifier}: another run published first")
         self._race(
             sql(
                 "CALL {catalog}.system.fast_forward({table}, 'main', {branch})",
@@ -308,7 +322,7 @@ def attempt(
     for left in filter(is_of_dead_process, table.metadata.refs if table is not None else ()):
         drop_quietly(Attempt(spark, catalog, identifier, left))
     branch = kept.take(spark, catalog, table, identifier, snapshot_id) if kept is not None else None
-    current = Attempt(spark, catalog, identifier, branch)
+    current = Attempt(spark, catalog, identifier, branch, snapshot_id)
     if branch is None:
         current.start(snapshot_id)
     try:

@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.history.time_travel import chosen_commit, commits, difference, go_back
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.publish import Attempt, KeptBranches
+from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.plan.plan import State
-from lake_assets.silver.table.pause import pause, resume
-from lake_assets_tests.helpers.files.dms_files import Clock
+from lake_assets.silver.table.pause import pause, pause_of, resume
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
+from lake_assets_tests.helpers.lakes.changed_shop import HOUR, ITEMS, changed, loaded, sql, values
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, write_items
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
@@ -65,6 +67,69 @@ def test_back_to_a_former_commit_and_forth(spark: SparkSession, tmp_path: Path, 
     assert bench.rows() == now
 
 
+@pytest.mark.parametrize("keeps_branches", [False, True])
+@pytest.mark.parametrize("step", ["start", "publish"])
+def test_back_while_a_batch_is_applied(
+    spark: SparkSession, tmp_path: Path, step: str, keeps_branches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch began above the commit, and must not bring back what was taken back. `step`: of the batch, before which
+    the table goes back; `keeps_branches`: as the continuous run."""
+    bench = shop_of(tmp_path)
+    clock, runtime, (target,) = Clock(NOON + HOUR), bench.lake.runtime, bench.lake.targets
+    runtime.branches = KeptBranches() if keeps_branches else None
+    bench.put(changed(clock, ("U", 3, "later")))
+    bench.apply()
+    first, todo = batches(bench)[0], [True]
+    original = getattr(Attempt, step)
+
+    def late(self: Attempt, *arguments: object) -> None:
+        if todo:
+            todo.clear()
+            go_back(runtime, target, chosen_commit(runtime, target, str(first)))
+        original(self, *arguments)
+
+    bench.put(changed(clock, ("I", 9, "newest")))
+    if keeps_branches and step == "start":
+        runtime.branches = KeptBranches()  # a process that begins
+    monkeypatch.setattr(Attempt, step, late)
+    result = bench.turn()["items"]
+    assert not todo
+    assert (result.batches, result.error) == ([], None)
+    assert result.waiting is not None
+    assert values(bench) == {1: "a", 2: "b", 3: "c"}
+    assert bench.table().metadata.current_snapshot_id == first
+    assert resume(runtime, target)
+    bench.apply()
+    assert bench.rows() == bench.truth()
+
+
+def test_a_commit_of_another_mode_or_other_masks(spark: SparkSession, tmp_path: Path) -> None:
+    """The table has its mode, not the commit: rows of two modes would be wrong for both. Plain values stay hidden."""
+    bench, clock = Bench(tmp_path, {"public.items": {**ITEMS}}, sections=MASKING), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    (plain,) = batches(bench)
+
+    def refused(commit: int, why: str) -> None:
+        runtime, (target,) = bench.lake.runtime, bench.lake.targets
+        with pytest.raises(LakeError, match=why):
+            go_back(runtime, target, chosen_commit(runtime, target, str(commit)))
+        assert not pause_of(bench.table())
+
+    bench.edit({"public.items": {**ITEMS, "mode": "soft_delete"}})
+    rebuild(bench.lake.runtime, *bench.lake.targets)
+    refused(plain, "were made with mode: current")
+    reshaped = batches(bench)[-1]
+    bench.edit({"public.items": {**ITEMS, "mode": "soft_delete", "mask": {"v": "hash"}}})
+    rebuild(bench.lake.runtime, *bench.lake.targets)
+    refused(reshaped, "were made with other masks")
+    bench.put(changed(clock, ("U", 1, "b")))
+    masked = batches(bench)[-1]
+    bench.apply()
+    runtime, (target,) = bench.lake.runtime, bench.lake.targets
+    assert go_back(runtime, target, chosen_commit(runtime, target, str(masked))) > 0
+
+
 def test_a_paused_table_waits_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"public.items": {**ITEMS, "also": ["change_log"]}})
     clock, runtime = Clock(), bench.lake.runtime
@@ -103,6 +168,22 @@ def test_what_has_changed_between_two_commits(spark: SparkSession, tmp_path: Pat
     assert found.examples == ("id=1: v y → x", "id=2: new", "id=5: gone")
     same = difference(runtime, target, second, second)
     assert (same.added, same.removed, same.changed, same.examples) == (0, 0, 0, ())
+
+
+def test_a_column_that_was_renamed_between_them(spark: SparkSession, tmp_path: Path) -> None:
+    bench, renamed = shop_of(tmp_path), {**ITEMS, "columns": {"id": "long not null", "w": "string"}}
+    bench.edit({"public.items": renamed | {"renamed_from": {"w": "v"}}})
+    bench.put(
+        cdc_file("public.items", NOON + HOUR, [Clock(NOON + HOUR).change("U", {"id": 3, "w": "later"})])
+    )
+    bench.apply()
+    runtime, (target,) = bench.lake.runtime, bench.lake.targets
+    *_, before, after = (chosen_commit(runtime, target, str(one)) for one in batches(bench))
+    found = difference(runtime, target, before, after)
+    assert (found.added, found.removed, found.changed) == (0, 0, 1)
+    assert found.examples == ("id=3: w c → later",)
+    found = difference(runtime, target, after, before)
+    assert found.examples == ("id=3: w later → c",)
 
 
 def test_a_table_whose_rows_have_no_key(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Here: the commits that a table still has, the rows that differ between two of th
 and output (`time_cli.py`), undoing the commits of other writers (`restore.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.publish import begun_at, drop_branch
 from lake_assets.iceberg.table_io import committed_at, live_rows, load_table, rollback, summary, table_at
 from lake_assets.iceberg.upkeep.retention import main_chain
 from lake_assets.runtime import LakeRuntime
@@ -30,10 +31,19 @@ from lake_assets.silver.reconcile.differences import (
 from lake_assets.silver.reconcile.shown_values import shown_value
 from lake_assets.silver.reduce.key_states import table_image
 from lake_assets.silver.table.change_events import key_columns
+from lake_assets.silver.table.masks import other_masks
 from lake_assets.silver.table.pause import pause
-from lake_assets.silver.table.position import BATCH, LOG_OFFSET
+from lake_assets.silver.table.position import (
+    BATCH,
+    CONTRACT_VERSION,
+    LOG_OFFSET,
+    MASKS,
+    Position,
+    read_position,
+)
+from lake_assets.silver.table.shape import SHAPE
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.sql import quoted, table_address
 from lake_assets.words import many
 
 MOST_SHOWN = 20
@@ -101,10 +111,14 @@ def chosen_commit(runtime: LakeRuntime, target: Target, named: str) -> Commit:
 
 
 def difference(runtime: LakeRuntime, target: Target, before: Commit, after: Commit) -> Difference:
-    """The rows that differ, each compared by its key, or as a whole where the table's rows have none."""
+    """The rows that differ, each compared by its key, or as a whole where the table's rows have none. Columns that one
+    of the two commits, or the table, does not have are left out."""
+    table = _existing(runtime, target)
     with runtime.sessions.isolated() as spark:
         old, new = (
-            spark.sql(table_at(runtime.lake.catalog.name, target.identifier, commit.snapshot))
+            spark.sql(table_at(runtime.lake.catalog.name, target.identifier, commit.snapshot)).select(
+                *(F.col(quoted(name)).alias(today) for name, today in _names_of_today(table, commit))
+            )
             for commit in (before, after)
         )
         shared = [name for name in new.columns if name in old.columns]
@@ -125,20 +139,65 @@ def difference(runtime: LakeRuntime, target: Target, before: Commit, after: Comm
     )
 
 
+def _names_of_today(table: Table, commit: Commit) -> list[tuple[str, str]]:
+    """The commit's columns that the table still has: the name at that time, and today's, which a rename may have
+    changed."""
+    today = {field.field_id: field.name for field in table.schema().fields}
+    snapshot = table.snapshot_by_id(commit.snapshot)
+    schema_id = snapshot.schema_id if snapshot is not None else None
+    schema = table.schemas().get(schema_id, table.schema()) if schema_id is not None else table.schema()
+    return [(field.name, today[field.field_id]) for field in schema.fields if field.field_id in today]
+
+
 def go_back(runtime: LakeRuntime, target: Target, commit: Commit) -> int:
     """Makes the commit main's newest one, and pauses the table: otherwise the next batch would apply the later files
-    again. Returns how many commits it leaves behind. Raises LakeError for a commit without a position."""
-    behind = [one.snapshot for one in commits(runtime, target)].index(commit.snapshot)
+    again. Returns how many commits it leaves behind. Raises LakeError for a commit without a position, or whose rows
+    have another mode or other masks than lake.yaml says, and if a batch was published meanwhile."""
+    table = _existing(runtime, target)
+    chain = main_chain(table)
+    behind = next((n for n, one in enumerate(chain) if one.snapshot_id == commit.snapshot), None)
+    if behind is None:
+        raise LakeError(f"{target.identifier} does not have commit {commit.snapshot} any more: run it again.")
     if commit.position is None:
         raise LakeError(
             f"{target.identifier}: commit {commit.snapshot} has no position: maintenance or another writer made "
             "it. Choose one with a position."
         )
+    read_position(table)  # raises NewerFormat
+    _refuse_other_rows(runtime, target, commit, summary(chain[behind]))
     # First, so that no batch comes between the two.
     pause(runtime, target, f"restored to {commit.snapshot}")
+    catalog = runtime.lake.catalog.name
     with runtime.sessions.isolated() as spark:
-        spark.sql(rollback(runtime.lake.catalog.name, target.identifier, commit.snapshot))
+        spark.sql(rollback(catalog, target.identifier, commit.snapshot))
+        # A batch under way began above the commit, so Iceberg would let it move main there again.
+        for branch in filter(begun_at, _existing(runtime, target).metadata.refs):
+            drop_branch(spark, table_address(catalog, target.identifier), branch)
+    if _existing(runtime, target).metadata.current_snapshot_id != commit.snapshot:
+        raise LakeError(
+            f"{target.identifier}: a batch was published meanwhile. The table is paused: run it again."
+        )
     return behind
+
+
+def _refuse_other_rows(
+    runtime: LakeRuntime, target: Target, commit: Commit, given: Mapping[str, str]
+) -> None:
+    """Raises LakeError for a commit with this summary whose rows lake.yaml would not make of the files any more: only
+    the table, not a commit, has a mode, and plain values must not show again."""
+    made = Position(
+        masks=given.get(MASKS, ""), rows=commit.rows, contract_version=int(given.get(CONTRACT_VERSION, "0"))
+    )
+    why = ""
+    if given.get(SHAPE, target.mode) != target.mode:
+        why = f"mode: {given[SHAPE]}"
+    elif other_masks(target, made, runtime.contracts.of(target.identifier)) is not None:
+        why = "other masks"
+    if why:
+        raise LakeError(
+            f"{target.identifier}: the rows of commit {commit.snapshot} were made with {why}. Choose a commit since "
+            "the rebuild."
+        )
 
 
 def _existing(runtime: LakeRuntime, target: Target) -> Table:

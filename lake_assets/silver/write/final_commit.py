@@ -20,6 +20,7 @@ from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.guard import foreign_commits
 from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.shape import SHAPE
 from lake_assets.silver.write.write_edit import SMALL_ROWS, Begun, in_table_columns
 
 FEW_WRITTEN = 10_000
@@ -90,4 +91,6 @@ def repeat_position(context: BatchContext, current: Attempt, result: BatchResult
 def _properties(context: BatchContext, result: BatchResult, edit: Edit) -> dict[str, str]:
     # What others have touched since the last batch is unknown, and marts take it for a part of this batch.
     touched = all_touched(context.target) if foreign_commits(context.table) else edit.touched
-    return {**result.position.properties(), **result.properties(), **touched}
+    # The table has its mode, too; `restore --to` needs that of a former commit.
+    shape = {SHAPE: str(context.target.mode)}
+    return {**result.position.properties(), **shape, **result.properties(), **touched}
