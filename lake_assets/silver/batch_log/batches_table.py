@@ -89,10 +89,14 @@ class BatchLog:
 
     def add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
         """Appends the batches that the log does not have, in one commit, and returns them with their numbers. Raises
-        PyIceberg's CommitFailedException after thirty lost races in a row; then nothing was recorded."""
+        PyIceberg's CommitFailedException after thirty lost races in a row, and LakeError if a file of the log is gone;
+        then nothing was recorded."""
         with self._lock:
             unsure = [row for row in found if row.key not in self._known]
-            added = until_won()(self._add, unsure) if unsure else []
+            try:
+                added = until_won()(self._add, unsure) if unsure else []
+            except FileNotFoundError as error:
+                raise _without_file(error) from error
             self._known = {row.key for row in found}
             return added
 
@@ -136,11 +140,7 @@ class BatchLog:
             # Maintenance may delete a merged file under a slow reader; newer files have the same rows.
             return until_won(FEW)(read)
         except FileNotFoundError as error:
-            raise LakeError(
-                f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, "
-                "or the file was deleted. Run `lake-assets recover`; if that finds nothing, drop the table: the "
-                "batches whose commits are still there are recorded again."
-            ).mended_by(Remedy.RECOVER) from error
+            raise _without_file(error) from error
 
     def _add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
         table = self._load()
@@ -169,6 +169,14 @@ class BatchLog:
             _logger.warning(
                 "The maintenance of the batch log failed; the next append tries again.", exc_info=True
             )
+
+
+def _without_file(error: FileNotFoundError) -> LakeError:
+    return LakeError(
+        f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or the "
+        "file was deleted. Run `lake-assets recover`; if that finds nothing, drop the table: the batches whose commits "
+        "are still there are recorded again."
+    ).mended_by(Remedy.RECOVER)
 
 
 def maintain_batch_log(table: Table) -> None:

@@ -11,7 +11,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log import file_log_maintenance
+from lake_assets.errors import LakeError
 from lake_assets.iceberg.file_io.table_rows import rows
+from lake_assets.iceberg.ops_table import until_won
 from lake_assets.silver.batch_log import batches_table
 from lake_assets.silver.batch_log.batches_table import TABLE, BatchLog
 from lake_assets_tests.helpers.constants.batch_rows import START, batch_row
@@ -43,6 +45,19 @@ def test_rows_come_back_as_they_were(catalog: Catalog) -> None:
     # A late one, of before what is there.
     assert [row.number for row in BatchLog(catalog).add([*rows, batch_row(0)])] == [4]
     assert log.head() == 4
+
+
+def test_a_file_of_the_log_that_is_gone(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maintenance expires nothing then, and says what to do."""
+    monkeypatch.setattr(batches_table, "until_won", lambda attempts=2: until_won(2))
+    BatchLog(catalog).add([batch_row(1)])
+    for task in catalog.load_table(TABLE).scan().plan_files():
+        Path(task.file.file_path.removeprefix("file:")).unlink()
+    for call in (lambda log: log.add([batch_row(2), batch_row(1)]), lambda log: log.after(0)):
+        with pytest.raises(
+            LakeError, match="Run `lake-assets recover`; if that finds nothing, drop the table"
+        ):
+            call(BatchLog(catalog))
 
 
 def test_long_logs_are_read_in_part(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
