@@ -96,7 +96,7 @@ def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) 
     marts = {mart.identifier for mart in lake.marts if mart.name in result.marts}
     try:
         for table in due_upkeep(lake, among={*result.applied, *marts})[:1]:
-            if table.health.rewritten_bytes > MOST_MAINTAINED:
+            if table.rewritten_bytes > MOST_MAINTAINED:
                 result.notes.append(f"{table.table} has {table.reason}: run `lake-assets maintain`.")
                 continue
             done = table.run()

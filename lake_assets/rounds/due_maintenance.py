@@ -15,6 +15,7 @@ from functools import partial
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.iceberg.upkeep.table_health import BEHIND, Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import Lake
@@ -43,6 +44,11 @@ class TableUpkeep:
         """Why its maintenance is due; empty if it is not."""
         return ", ".join(self.health.due(self.times).values())
 
+    @property
+    def rewritten_bytes(self) -> int:
+        """Bytes of the data files that `run` rewrites; 0 if it only expires snapshots."""
+        return self.health.rewritten_bytes if Part.FILES in self.health.due(self.times) else 0
+
     def run(self) -> Maintained:
         """Runs the parts that are due."""
         return self.maintain(parts=tuple(self.health.due(self.times)))
@@ -54,7 +60,7 @@ def due_upkeep(
     """The tables of silver and gold that are due, the cheapest first. `among`: only these; `shared`: those that a
     continuous run maintains, too."""
     found = [each for each in upkeep(lake, among, shared) if each.reason]
-    return sorted(found, key=lambda each: each.health.rewritten_bytes)
+    return sorted(found, key=lambda each: each.rewritten_bytes)
 
 
 def upkeep(

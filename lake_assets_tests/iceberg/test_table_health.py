@@ -26,6 +26,8 @@ from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.upkeep import table_health
 from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.iceberg.upkeep.table_health import Files, Health, health
+from lake_assets.rounds.due_maintenance import TableUpkeep
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.position import SILVER
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", LongType()))
@@ -123,6 +125,17 @@ def test_snapshots_that_nothing_needs(catalog: Catalog, monkeypatch: pytest.Monk
     assert (now_of(table, after=late).expirable, now_of(table, after=late).due()) == (2, {})
     table.append(pa.table({"id": [4], "part": [1]}))
     assert now_of(table, after=late).due() == {Part.SNAPSHOTS: "3 snapshots that nothing needs"}
+
+
+def test_an_expiry_rewrites_no_bytes() -> None:
+    """`sync` leaves large rewrites alone, but not the expiry of a table with many bytes of small files."""
+    files = Files(number=3, crowded=3, rewritten_bytes=1 << 30)
+
+    def bytes_of(crowded: int) -> int:
+        found = Health(replace(files, crowded=crowded), snapshots=9, expirable=9)
+        return TableUpkeep("silver_shop.items", (), found, maintain_silver).rewritten_bytes
+
+    assert (bytes_of(3), bytes_of(4)) == (0, 1 << 30)
 
 
 def test_small_files_that_are_scattered(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "full scan /\nfresh copy": lambda each: f"{each.health.files.scan_ratio:.1f}",
     "snapshots": lambda each: f"{each.health.snapshots:,}",
     "due": lambda each: each.reason or "-",
-    "MB to rewrite": lambda each: f"{each.health.rewritten_bytes / 2**20:,.1f}" if each.reason else "",
+    "MB to rewrite": lambda each: f"{each.rewritten_bytes / 2**20:,.1f}" if each.rewritten_bytes else "",
 }
 _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "table": lambda done: done.table,
