@@ -17,9 +17,9 @@ ABANDONED_AFTER = timedelta(days=1)
 class MaintenanceConfig(Model):
     keep_snapshots: Duration = timedelta(hours=2)
     """How long a snapshot stays readable after the next one replaced it; must exceed the longest read."""
-    remove_orphan_files_after: Duration | None = None
-    """Files in a table's folder that no snapshot references are deleted when they are older than this; never, if
-    None."""
+    remove_orphan_files_after: Duration | None = timedelta(days=3)
+    """Files of a table's folder that no state of a table needs are deleted when they are older than this; never, if
+    None. Each table is searched once in this time."""
 
     keep_runs: Duration | None = timedelta(days=1)
     """How long Dagster keeps the lake's own runs that succeeded, with their events; for ever, if None. A run that holds

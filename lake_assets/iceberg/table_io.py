@@ -34,9 +34,8 @@ RESTAMP_OF = "lake.restamp-of"
 """Id of the snapshot whose properties a commit repeats. A sum over `lake.batch.*` must leave such commits out."""
 APPLIED_AT = "lake.applied-at"
 """When that snapshot was committed, ISO 8601 UTC."""
-
-DETACHED = "_of_"
-"""Follows the name of a table in the name that `detach` gives it."""
+ORPHANS_REMOVED_AT = "lake.orphans-removed-at"
+"""Property of a table: when it was last searched for orphan files, or created; ISO 8601 UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")
@@ -69,7 +68,8 @@ def create_table(
 ) -> None:
     """Creates `namespace.table` unless it exists; safe when two processes do so at once. `comments`: by column."""
     ensure_namespace(catalog, identifier.split(".")[0])
-    given = {"format-version": str(format_version), **TABLE_PROPERTIES, **(properties or {})}
+    own = {"format-version": str(format_version), ORPHANS_REMOVED_AT: datetime.now(UTC).isoformat()}
+    given = {**own, **TABLE_PROPERTIES, **(properties or {})}
     partitions = joined(", ", map(partition_ddl, partition_by))
     spark.sql(
         sql(
@@ -174,12 +174,12 @@ def folder_of(table: Table) -> str:
     return (location.partition(":")[2] or location).strip("/")
 
 
-def sharing_folder(catalog: Catalog, table: Table, prefix: str = "") -> str | None:
+def sharing_folder(catalog: Catalog, table: Table) -> str | None:
     """Another table of the namespace that has the table's folder: one that was renamed keeps the folder of its former
-    name. `prefix`: only of tables whose `namespace.table` begins so."""
+    name."""
     own = ".".join(table.name())
     names = sorted(tables_in(catalog, own.rpartition(".")[0]) - {own})
-    others = (load_table(catalog, name) for name in names if name.startswith(prefix))
+    others = (load_table(catalog, name) for name in names)
     return next(
         (".".join(other.name()) for other in others if other and folder_of(other) == folder_of(table)), None
     )

@@ -15,6 +15,7 @@ from functools import partial
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.upkeep.orphan_files import OrphanFile, orphan_files
 from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.iceberg.upkeep.table_health import BEHIND, Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained
@@ -36,6 +37,8 @@ class TableUpkeep:
     health: Health
     maintain: Callable[..., Maintained]
     """Takes the `parts` to run."""
+    orphans: Callable[[], list[OrphanFile]]
+    """Searches for the files that maintenance would remove as orphans; raises LakeError if that is not certain."""
     times: int = 1
     """See `Health.due`."""
 
@@ -87,13 +90,14 @@ def _looked_at(lake: Lake, one: Target | Mart, times: int) -> TableUpkeep | None
     if table is None:
         return None
     settings, now = lake.config.maintenance, datetime.now(UTC)
+    age = settings.remove_orphan_files_after
+    orphans = partial(orphan_files, table, age, now) if age is not None else list
     if isinstance(one, Mart):
         of_mart = health(table, settings, now, MART)
-        return TableUpkeep(
-            one.identifier, tuple(one.asset_key), of_mart, partial(maintain_mart, runtime, one), times
-        )
+        maintain = partial(maintain_mart, runtime, one)
+        return TableUpkeep(one.identifier, tuple(one.asset_key), of_mart, maintain, orphans, times)
     refuse_unfit(one, table)
     consumed = consumed_snapshots(runtime, lake.marts, one.identifier)
     of_silver = health(table, settings, now, SILVER, consumed, one.partition_by)
     maintain = partial(maintain_silver, runtime, lake.marts, one)
-    return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, maintain, times)
+    return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, maintain, orphans, times)

@@ -38,6 +38,8 @@ MART = StampRule(PREFIX, below_changes=False)
 
 MAINTAIN_AFTER = 20
 """Commits after which the continuous run maintains a table between two rounds."""
+BETWEEN_ROUNDS = (Part.FILES, Part.SNAPSHOTS)
+"""The parts that the continuous run does; it leaves the search for orphan files to the sensor."""
 APART = 2
 """Rounds between one part of a table's maintenance and the next one."""
 
@@ -121,7 +123,7 @@ class MaintenanceSchedule:
         self._rounds = 0
         """Rounds since the last part."""
         self._maintenance: dict[tuple[str, Part], Callable[[], Maintained]] = {}
-        for part in Part:
+        for part in BETWEEN_ROUNDS:
             for target in targets:
                 silver = partial(maintain_silver, runtime, marts, target, keep, [part])
                 self._maintenance[target.identifier, part] = silver
@@ -144,7 +146,7 @@ class MaintenanceSchedule:
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
-        for part in Part:
+        for part in BETWEEN_ROUNDS:
             self._commits[identifier, part] += commits
         if (files := self._files.get(identifier)) is not None:
             self._changed.add(files)

@@ -307,9 +307,13 @@ def test_no_maintenance(given, told):
 
 
 def test_maintenance():
-    assert MaintenanceConfig().remove_orphan_files_after is None, "off unless asked for"
-    found = MaintenanceConfig.model_validate({"keep_snapshots": "1h", "remove_orphan_files_after": "3d"})
-    assert (found.keep_snapshots, found.remove_orphan_files_after) == (timedelta(hours=1), timedelta(days=3))
+    assert MaintenanceConfig().remove_orphan_files_after == timedelta(days=3)
+    assert (
+        MaintenanceConfig.model_validate({"remove_orphan_files_after": None}).remove_orphan_files_after
+        is None
+    )
+    found = MaintenanceConfig.model_validate({"keep_snapshots": "1h", "remove_orphan_files_after": "1d"})
+    assert (found.keep_snapshots, found.remove_orphan_files_after) == (timedelta(hours=1), timedelta(days=1))
 
 
 def test_gold_takes_dates_as_text():

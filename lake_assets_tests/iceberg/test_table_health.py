@@ -23,14 +23,17 @@ from pyiceberg.types import LongType, NestedField
 
 from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
+from lake_assets.iceberg.table_io import ORPHANS_REMOVED_AT
 from lake_assets.iceberg.upkeep import table_health
+from lake_assets.iceberg.upkeep.orphan_files import is_search_due
 from lake_assets.iceberg.upkeep.parts_and_limits import Part
-from lake_assets.iceberg.upkeep.table_health import Files, Health, health
+from lake_assets.iceberg.upkeep.table_health import BEHIND, Files, Health, health
 from lake_assets.rounds.due_maintenance import TableUpkeep
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.position import SILVER
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", LongType()))
+SETTINGS = MaintenanceConfig(remove_orphan_files_after=None)
 PARTITIONS = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
 
 
@@ -51,7 +54,7 @@ def table_of(catalog: Catalog, *commits: Sequence[int], partitioned: bool = Fals
 
 
 def now_of(table: Table, *, after: timedelta = timedelta(0)) -> Health:
-    return health(table, MaintenanceConfig(), datetime.now(UTC) + after, SILVER)
+    return health(table, SETTINGS, datetime.now(UTC) + after, SILVER)
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +136,7 @@ def test_an_expiry_rewrites_no_bytes() -> None:
 
     def bytes_of(crowded: int) -> int:
         found = Health(replace(files, crowded=crowded), snapshots=9, expirable=9)
-        return TableUpkeep("silver_shop.items", (), found, maintain_silver).rewritten_bytes
+        return TableUpkeep("silver_shop.items", (), found, maintain_silver, list).rewritten_bytes
 
     assert (bytes_of(3), bytes_of(4)) == (0, 1 << 30)
 
@@ -209,7 +212,7 @@ def test_few_files_of_a_table_with_partitions_count_as_a_file_each(catalog: Cata
 def test_partitions_that_have_changed(catalog: Catalog) -> None:
     """The rewrite takes all files."""
     table = table_of(catalog, *[[1]] * 4)
-    found = health(table, MaintenanceConfig(), datetime.now(UTC), SILVER, (), ["part"])
+    found = health(table, SETTINGS, datetime.now(UTC), SILVER, (), ["part"])
     assert found.rewritten_bytes == found.files.bytes > now_of(table).rewritten_bytes
 
 
@@ -237,3 +240,46 @@ def test_a_look_at_many_files_reads_their_manifests_once(
     table_health._known.clear()
     assert now_of(table).files.number == 5
     assert len(read) == 5, "few files without deleted rows are not worth a look"
+
+
+AGE = timedelta(days=3)
+MINUTE = timedelta(minutes=1)
+
+
+def searched(table: Table, at: datetime) -> Table:
+    with table.transaction() as change:
+        change.set_properties({ORPHANS_REMOVED_AT: at.isoformat()})
+    return table
+
+
+def test_a_search_for_orphan_files_is_due_once_in_their_age(catalog: Catalog) -> None:
+    table = table_of(catalog, [1])
+    now = datetime.now(UTC)
+    assert is_search_due(table, AGE, now), "a table of a former release"
+    assert not is_search_due(table, None, now)
+    searched(table, now)
+    assert not is_search_due(table, AGE, now + AGE - MINUTE)
+    assert is_search_due(table, AGE, now + AGE)
+    settings = MaintenanceConfig(keep_snapshots=timedelta(days=30))
+    for after, due in ((AGE - MINUTE, {}), (AGE, {Part.ORPHANS: "a search for orphan files"})):
+        assert health(table, settings, now + after, SILVER).due() == due
+        assert health(table, settings, now + after, SILVER).due(BEHIND) == due
+
+
+def test_a_quiet_table_is_searched_until_its_last_orphans_are_old(catalog: Catalog) -> None:
+    table = table_of(catalog, [1])
+    newest = table.current_snapshot()
+    assert newest is not None
+    quiet = datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC)
+    later = quiet + timedelta(days=60)
+    assert is_search_due(searched(table, quiet + AGE - MINUTE), AGE, later)
+    assert not is_search_due(searched(table, quiet + AGE + MINUTE), AGE, later)
+
+
+def test_no_search_where_it_may_remove_nothing(catalog: Catalog) -> None:
+    table = table_of(catalog, [1])
+    with table.transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    assert not is_search_due(table, AGE, datetime.now(UTC))
+    empty = catalog.create_table("silver_shop.empty", SCHEMA)
+    assert not is_search_due(searched(empty, datetime.now(UTC) - 2 * AGE), AGE, datetime.now(UTC))

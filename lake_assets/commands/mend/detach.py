@@ -7,7 +7,7 @@ that gets its name (`sync`).
 import re
 
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.table_io import DETACHED, load_table
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import SOURCE_TABLE, source_table
 from lake_assets.silver.table.targets import Target
@@ -21,7 +21,7 @@ def detach(runtime: LakeRuntime, target: Target) -> str:
     if other_table in (None, source_table(target)):
         raise LakeError(f"{target.identifier} has no rows of another table: there is nothing to detach.")
     former = re.sub(r"\W+", "_", other_table.partition("/")[2]).lower()
-    new = f"{target.identifier}{DETACHED}{former}"
+    new = f"{target.namespace}.{target.name}_of_{former}"
     if load_table(runtime.catalog, new) is not None:
         raise LakeError(f"{new} exists already: drop it or rename it first.")
     # First the entries that would otherwise count as the new table's.

@@ -69,6 +69,17 @@ def _show(context: typer.Context, source: str | None, table: str | None) -> None
     results().print(f"{many(due, 'table', 'are')} due; the sensor tables_stay_small and sync maintain these.")
 
 
+def _orphans(table: "TableUpkeep") -> str:
+    from lake_assets.errors import LakeError
+
+    try:
+        found = table.orphans()
+    except (LakeError, FileNotFoundError) as error:
+        messages().print(str(error))
+        return "?"
+    return f"{len(found):,} ({sum(one.bytes for one in found) / 2**20:,.1f} MB)" if found else ""
+
+
 _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "table": lambda each: each.table,
     "data files": lambda each: f"{each.health.files.number:,}",
@@ -84,6 +95,7 @@ _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "snapshots": lambda each: f"{each.health.snapshots:,}",
     "due": lambda each: each.reason or "-",
     "MB to rewrite": lambda each: f"{each.rewritten_bytes / 2**20:,.1f}" if each.rewritten_bytes else "",
+    "orphan files": lambda each: _orphans(each),
 }
 _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "table": lambda done: done.table,

@@ -20,7 +20,9 @@ class Part(StrEnum):
     FILES = "files"
     """Branches, partitions, data files, manifests, and the position."""
     SNAPSHOTS = "snapshots"
-    """Expiry, and orphans."""
+    """Expiry."""
+    ORPHANS = "orphans"
+    """Files that no snapshot needs."""
 
 
 EVERY_PART = tuple(Part)

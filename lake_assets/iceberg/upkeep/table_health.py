@@ -24,6 +24,7 @@ from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.iceberg.upkeep.orphan_files import is_search_due
 from lake_assets.iceberg.upkeep.parts_and_limits import FILE_SIZE, MIN_SMALL_FILES, WORN_SHARE, Part
 from lake_assets.iceberg.upkeep.restamp import StampRule, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable
@@ -106,6 +107,8 @@ class Health:
     """Snapshots that nothing needs."""
     former_partitions: bool = False
     """Whether the rewrite takes all files, because the table's partitions have changed."""
+    orphans_due: bool = False
+    """Whether it is time to search for orphan files."""
     is_broken: bool = False
     """Whether the head's list of manifests is gone: maintenance goes back to the commit before
     (`TableMaintenance.take_back`)."""
@@ -166,6 +169,7 @@ class Health:
                 if self.expirable >= SNAPSHOTS * times
                 else "",
             ),
+            Part.ORPHANS: ("a search for orphan files" if self.orphans_due else "",),
         }
         return {part: ", ".join(filter(None, why)) for part, why in reasons.items() if any(why)}
 
@@ -188,7 +192,8 @@ def health(
     ids = expirable(
         table, settings, now, stamped=None if stamped is None else stamped.snapshot_id, consumed=consumed
     )
-    return replace(read_health(table, partition_by), expirable=len(ids))
+    is_due = is_search_due(table, settings.remove_orphan_files_after, now)
+    return replace(read_health(table, partition_by), expirable=len(ids), orphans_due=is_due)
 
 
 def read_health(table: Table, partition_by: Sequence[str] | None = None) -> Health:

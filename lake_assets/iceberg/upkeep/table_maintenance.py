@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
@@ -28,12 +30,13 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.table_io import (
-    DETACHED,
+    ORPHANS_REMOVED_AT,
     current_snapshot,
     load_table,
-    sharing_folder,
+    set_property,
     summary,
 )
+from lake_assets.iceberg.upkeep.orphan_files import OrphanFile, orphan_files
 from lake_assets.iceberg.upkeep.parts_and_limits import (
     EVERY_PART,
     FILE_SIZE,
@@ -123,8 +126,8 @@ class TableMaintenance:
                 self._maintain_files(done)
         if Part.SNAPSHOTS in parts:
             self._retrying("expire its snapshots", self.expire)
-            if (age := self.settings.remove_orphan_files_after) is not None:
-                done.orphans_removed = self.remove_orphans(age)
+        if Part.ORPHANS in parts and (age := self.settings.remove_orphan_files_after) is not None:
+            done.orphans_removed = self._retrying("remove orphan files", partial(self.remove_orphans, age))
         table = load_table(self.catalog, self.identifier)
         if table is not None:
             done.files_after, done.snapshots_after = _data_files(table), len(table.metadata.snapshots)
@@ -249,18 +252,32 @@ class TableMaintenance:
         return len(ids)
 
     def remove_orphans(self, age: timedelta) -> int:
-        """Deletes files of the table's folder that are older than `age` and that no snapshot refers to; returns how
-        many. None while a detached table has the same folder: its files are in no snapshot of this one."""
-        table = load_table(self.catalog, self.identifier)
-        if table is None:
-            return 0
-        if other := sharing_folder(self.catalog, table, f"{self.identifier}{DETACHED}"):
-            logger.warning("%s: no orphans are removed while %s has the same folder", self.identifier, other)
-            return 0
-        before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
-        older = sql("older_than => TIMESTAMP {before}", before=literal(before))
-        statement = self._procedure("remove_orphan_files", older)
-        return len(self.spark.sql(statement).collect())
+        """Deletes the orphan files of the table that are older than `age`; returns how many. Raises LakeError if it is
+        not certain which they are."""
+        table, now = load_table(self.catalog, self.identifier), datetime.now(UTC)
+        found = orphan_files(table, age, now) if table is not None else []
+        removed = self._removed(found, now - age) if found else 0
+        noted = set_property(ORPHANS_REMOVED_AT, now.isoformat())
+        if table is not None:
+            self.spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=noted))
+        return removed
+
+    def _removed(self, found: Sequence[OrphanFile], before: datetime) -> int:
+        """Has Iceberg delete those of the files that the table as it is now does not need: two searches have to
+        agree."""
+        rows = [(one.address, one.written_at) for one in found]
+        listed = self.spark.createDataFrame(rows, "file_path string, last_modified timestamp")
+        view = f"orphans_{token_hex(8)}"
+        listed.createOrReplaceTempView(view)
+        try:
+            arguments = sql(
+                "older_than => TIMESTAMP {before}, file_list_view => {view}",
+                before=literal(f"{before:%Y-%m-%d %H:%M:%SZ}"),
+                view=literal(view),
+            )
+            return len(self.spark.sql(self._procedure("remove_orphan_files", arguments)).collect())
+        finally:
+            self.spark.catalog.dropTempView(view)
 
     def _wait_for_attempts(self) -> None:
         """Waits for batches that are being applied: a rewrite of files would make them fail and start over."""

@@ -114,6 +114,7 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         **{f"{name}_before": value for name, value in table.health.figures().items() if name != "data_files"},
         "snapshots_before": done.snapshots_before,
         "snapshots_after": done.snapshots_after,
+        "orphan_files_removed": done.orphans_removed,
         "maintenance_seconds": done.seconds,
     }
     return dg.AssetObservation(
