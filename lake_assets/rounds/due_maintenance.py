@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.write.own_tables import OwnTable, own_tables
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.upkeep.orphan_files import OrphanFile, orphan_files
@@ -60,8 +61,8 @@ class TableUpkeep:
 def due_upkeep(
     lake: Lake, among: Collection[str] | None = None, shared: Collection[str] = ()
 ) -> list[TableUpkeep]:
-    """The tables of silver and gold that are due, the cheapest first. `among`: only these; `shared`: those that a
-    continuous run maintains, too."""
+    """The tables of silver, marts and own assets that are due, the cheapest first. `among`: only these; `shared`: those
+    that a continuous run maintains, too."""
     found = [each for each in upkeep(lake, among, shared) if each.reason]
     return sorted(found, key=lambda each: each.rewritten_bytes)
 
@@ -69,12 +70,14 @@ def due_upkeep(
 def upkeep(
     lake: Lake, among: Collection[str] | None = None, shared: Collection[str] = ()
 ) -> Iterator[TableUpkeep]:
-    """All tables of silver and gold that exist, or those `among` them, but for silver tables that are stopped, and
-    tables that cannot be read: a turn reports these."""
-    every: list[Target | Mart] = [*lake.targets, *lake.marts]
+    """All tables of silver, marts and own assets that exist, or those `among` silver and marts, but for silver tables
+    that are stopped, and tables that cannot be read: a turn reports these."""
+    every: list[Target | Mart | OwnTable] = [*lake.targets, *lake.marts]
+    if among is None:
+        every += own_tables(lake.runtime.catalog, lake.tables)
     chosen = [each for each in every if among is None or each.identifier in among]
 
-    def looked_at(one: Target | Mart) -> TableUpkeep | None:
+    def looked_at(one: Target | Mart | OwnTable) -> TableUpkeep | None:
         try:
             return _looked_at(lake, one, BEHIND if one.identifier in shared else 1)
         except Exception as error:  # noqa: BLE001  (one table must not keep the others from their maintenance)
@@ -85,14 +88,14 @@ def upkeep(
         yield from filter(None, pool.map(looked_at, chosen))
 
 
-def _looked_at(lake: Lake, one: Target | Mart, times: int) -> TableUpkeep | None:
+def _looked_at(lake: Lake, one: Target | Mart | OwnTable, times: int) -> TableUpkeep | None:
     runtime, table = lake.runtime, load_table(lake.runtime.catalog, one.identifier)
     if table is None:
         return None
     settings, now = lake.config.maintenance, datetime.now(UTC)
     age = settings.remove_orphan_files_after
     orphans = partial(orphan_files, table, age, now) if age is not None else list
-    if isinstance(one, Mart):
+    if not isinstance(one, Target):
         of_mart = health(table, settings, now, MART)
         maintain = partial(maintain_mart, runtime, one)
         return TableUpkeep(one.identifier, tuple(one.asset_key), of_mart, maintain, orphans, times)

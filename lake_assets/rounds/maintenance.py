@@ -15,6 +15,7 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
+from lake_assets.gold.write.own_tables import OwnTable
 from lake_assets.iceberg.table_io import load_table, summary
 from lake_assets.iceberg.upkeep.parts_and_limits import EVERY_PART, Part
 from lake_assets.iceberg.upkeep.restamp import StampRule
@@ -84,11 +85,11 @@ def recorder(runtime: LakeRuntime) -> "Callable[[Table], object]":
 
 def maintain_mart(
     runtime: LakeRuntime,
-    mart: Mart,
+    mart: Mart | OwnTable,
     keep_commits: int | None = None,
     parts: Collection[Part] = EVERY_PART,
 ) -> Maintained:
-    """Maintains one mart; `keep_commits` as above."""
+    """Maintains one mart, or the table of an own asset; `keep_commits` as above."""
     return _maintain(runtime, mart.identifier, MART, list, keep_commits, parts)
 
 

@@ -16,6 +16,7 @@ from lake_assets.checks.lake_checks import READ_HEALTH
 from lake_assets.commands.board.board import content
 from lake_assets.commands.show.status import slow_lines, status
 from lake_assets.config import Mode
+from lake_assets.gold.write.own_tables import ASSET, OwnTable, own_tables
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.upkeep import table_health
 from lake_assets.lake import Lake
@@ -33,10 +34,11 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return small_lake(tmp_path, tables, [TOTAL])
 
 
-def written(lake: Lake, identifier: str, files: int) -> None:
+def written(lake: Lake, identifier: str, files: int, own_asset: str | None = None) -> None:
     """Commits of batches, each with a file."""
     ensure_namespace(lake.runtime.catalog, identifier.partition(".")[0])
-    table = lake.runtime.catalog.create_table_if_not_exists(identifier, ROWS.schema)
+    properties = {ASSET: own_asset} if own_asset is not None else {}
+    table = lake.runtime.catalog.create_table_if_not_exists(identifier, ROWS.schema, properties=properties)
     for _ in range(files):
         table.append(ROWS, snapshot_properties=Position(log_offset=1).properties())
 
@@ -105,3 +107,17 @@ def test_a_table_whose_files_cannot_be_looked_at_hides_no_other(
     assert slow_lines(lake, lines) == []
     for name in ("silver_shop.sales", TOTAL.identifier):
         assert f"{name}: its files could not be looked at" in caplog.text
+
+
+def test_own_assets_tables_and_those_of_others(lake: Lake) -> None:
+    """lake.yaml names neither; the first have their asset's key."""
+    assert own_tables(lake.runtime.catalog, lake.tables) == []
+    for name, key in (("gold.own", "gold/own"), ("teams.own", "ops/teams/own"), ("teams.else", None)):
+        written(lake, name, 6, key)
+    written(lake, TOTAL.identifier, 1, "gold/of_a_mart")
+    assert own_tables(lake.runtime.catalog, lake.tables) == [
+        OwnTable("gold.own", ("gold", "own")),
+        OwnTable("teams.own", ("ops", "teams", "own")),
+    ]
+    found = [line.partition(" has ")[0] for line in slow_lines(lake, status(lake))]
+    assert found == ["gold.own", "teams.own"]

@@ -1,4 +1,4 @@
-"""`lake-assets maintain`: the maintenance of silver, marts and the platform's own tables.
+"""`lake-assets maintain`: the maintenance of silver, marts, own assets' tables and the platform's own tables.
 
 Here: which tables. Not here: the steps (`rounds/maintenance.py`, `rounds/ops_upkeep.py`), printing
 (`maintain_cli.py`).
@@ -10,6 +10,8 @@ from functools import partial
 
 from lake_assets.bronze.reader.staging import drop_abandoned
 from lake_assets.bronze.stream.orphans import remove_orphans
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.write.own_tables import OwnTable, own_tables
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, timed
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import files_of, maintain_mart, maintain_silver
@@ -22,13 +24,15 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     """Maintains one table after the other and yields a result for each. A failure is in the result; the other tables
     are maintained.
 
-    With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts
-    and `lake_ops`, and the files of streams: small ones are merged, and those that killed readers left are removed.
+    With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts,
+    own assets' tables and `lake_ops`, and the files of streams: small ones are merged, and those that killed readers
+    left are removed.
     """
     for target in chosen_targets(lake, source, table):
         yield maintain_silver(lake.runtime, lake.marts, target)
     if source is None and table is None:
-        for mart in lake.marts:
+        marts: list[Mart | OwnTable] = [*lake.marts, *own_tables(lake.runtime.catalog, lake.tables)]
+        for mart in marts:
             yield maintain_mart(lake.runtime, mart)
         for identifier in OPS:
             yield maintain_ops(lake.runtime, identifier)

@@ -17,6 +17,7 @@ from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.config import LakeConfig, StreamConfig
 from lake_assets.config.secrets import hidden_in
+from lake_assets.gold.write.own_tables import own_tables
 from lake_assets.iceberg.catalog import loading_threads
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.iceberg.upkeep.restamp import stamped_snapshot
@@ -191,11 +192,13 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
 
 
 def slow_lines(lake: Lake, lines: Sequence[TableStatus]) -> list[str]:
-    """A line for each table of silver and gold that takes long to read, because its maintenance has not kept up."""
+    """A line for each table of silver, marts and own assets that takes long to read, because its maintenance has not
+    kept up."""
     found = {line.table: line.slow_to_read for line in lines if line.slow_to_read is not None}
     catalog = lake.runtime.catalog
+    names = [mart.identifier for mart in lake.marts]
+    names += [own.identifier for own in own_tables(catalog, lake.tables)]
     with ThreadPoolExecutor(loading_threads(lake.config.catalog), thread_name_prefix="status") as pool:
-        names = [mart.identifier for mart in lake.marts]
         healths = pool.map(lambda name: _health(load_table(catalog, name)), names)
         found |= {
             name: f"{health.behind}. {health.scans}"

@@ -23,6 +23,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
+from lake_assets.gold.write.own_tables import ASSET
 from lake_assets.gold.write.stored_values import (
     NO_TYPE,
     has_no_types,
@@ -40,6 +41,7 @@ from lake_assets.iceberg.table_io import (
     current_snapshot,
     live_rows,
     load_table,
+    set_property,
     summary,
 )
 from lake_assets.runtime import LakeRuntime
@@ -113,6 +115,8 @@ class Computed:
     """Whether so few rows are read that a table without partitions should get one file."""
     run_id: str = ""
     """The Dagster run that stores it, if it is a step of one."""
+    own_asset: str = ""
+    """The key of the own asset that it is of, with `/` between its parts; empty for a mart."""
     outrun: Callable[["Computed"], "Computed | None"] = lambda computed: None
     """The part of the rows to store after another run has published first; None if all are to be computed again."""
 
@@ -166,7 +170,8 @@ def write(
                 computed.columns,
                 runtime.lake.gold_version,
                 store.partition_by,
-                comments=computed.comments,
+                {ASSET: computed.own_asset} if computed.own_asset else None,
+                computed.comments,
             )
         else:
             require_storable(frame, identifier, table, computed.types)
@@ -317,8 +322,8 @@ def _require_columns_of_table(identifier: str, table: Table, computed: Computed)
 def _alter(
     runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table, computed: Computed
 ) -> None:
-    """Adds the columns that the table does not have yet, as optional ones, and sets comments. A column that never had a
-    value, and so no type, gets the type that it has now."""
+    """Adds the columns that the table does not have yet, as optional ones, and sets comments and the asset's key. A
+    column that never had a value, and so no type, gets the type that it has now."""
     held, untyped = {field.name.lower() for field in table.schema().fields}, untyped_columns(table)
     retyped = [c for c in computed.columns if c.name.lower() in untyped and c.type != NO_TYPE]
     new = [c for c in computed.columns if c.name.lower() not in held or c in retyped]
@@ -331,6 +336,8 @@ def _alter(
     if new:
         columns = joined(", ", (column_ddl(c, computed.comments.get(c.name)) for c in optional))
         changes.append(sql("ADD COLUMNS ({columns})", columns=columns))
+    if computed.own_asset and table.properties.get(ASSET) != computed.own_asset:
+        changes.append(set_property(ASSET, computed.own_asset))
     address = table_address(runtime.lake.catalog.name, identifier)
     for change in changes:
         spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))

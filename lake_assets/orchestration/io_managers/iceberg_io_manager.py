@@ -165,7 +165,7 @@ class TableIOManager(dg.IOManager):
             ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString()))
             for f in frame.schema.fields
         )
-        return Computed(frame, columns)
+        return Computed(frame, columns, own_asset=context.asset_key.to_user_string())
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The upstream table, or the partitions of it that the run maps to; see `table_value`. Raises
