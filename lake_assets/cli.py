@@ -39,6 +39,7 @@ from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
 from lake_assets.commands.show_cli import batches, latency, metrics, status
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
+from lake_assets.logs import print_json_if_asked
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.words import many, printable
 
@@ -304,6 +305,7 @@ def main() -> None:
     printed.setFormatter(_Printable("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.ERROR, handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
+    print_json_if_asked()
     try:
         app()
     except (PreflightError, DocumentError, CatalogUnavailable) as error:

@@ -10,6 +10,7 @@ import dagster as dg
 
 from lake_assets.config.config_file import lake_path, load_lake
 from lake_assets.lake import Lake, open_lake
+from lake_assets.logs import print_json_if_asked
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
 from lake_assets.orchestration.assets.bronze_assets import bronze_specs
 from lake_assets.orchestration.assets.mart_assets import gold_assets
@@ -53,6 +54,7 @@ def lake_definitions(
     # Here, because `lake-assets sync` needs no resources, and importing dagster-aws takes 0.6 s.
     from lake_assets.orchestration.resources import lake_resources
 
+    print_json_if_asked()
     file = lake_path(None if config is None else Path(config)).absolute()
     lake = open_lake(load_lake(file))
     for reason in lake.broken:

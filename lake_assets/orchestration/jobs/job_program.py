@@ -25,6 +25,7 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.write.write_mart import Computed
 from lake_assets.lake import Lake, open_lake
+from lake_assets.logs import print_json_if_asked
 from lake_assets.orchestration.assets.mart_lineage import LINEAGE, Lineage
 from lake_assets.orchestration.assets.mart_output import planned_output
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
@@ -65,6 +66,7 @@ def main() -> None:
 
 def _done(request: JobRequest, pipes: PipesContext) -> int:
     """Does the request, and returns the number of messages about it."""
+    print_json_if_asked()
     file = lake_path(None).absolute()
     sys.path.insert(0, str(file.parent))  # the project's modules
     lake = open_lake(load_lake(file))

@@ -196,4 +196,5 @@ def _result(reader: BatchReader, edit: Edit, begun: Begun) -> BatchResult:
         seconds=dict(context.watch.seconds),
         began_at=context.watch.began_at,
         run_id=context.runtime.run_id,
+        batch_id=context.id,
     )

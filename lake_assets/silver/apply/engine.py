@@ -14,6 +14,7 @@ from typing import Protocol
 from lake_assets.config.secrets import hidden_error, hidden_in
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.logs import log_fields
 from lake_assets.runtime import LakeRuntime, most_large_batches
 from lake_assets.silver.apply.cut_tags import SourceCut
 from lake_assets.silver.apply.failures import note_turn
@@ -131,6 +132,13 @@ def apply_table(
 ) -> TableResult:
     """Brings one table up to the head of the log, and to the cut of its source; ends after a batch if `closing` is set.
     Never raises for a fault of the table: see the result's `error`."""
+    with log_fields(table=target.identifier, run_id=runtime.run_id):
+        return _turn(runtime, target, progress, cut, closing)
+
+
+def _turn(
+    runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut, closing: threading.Event | None
+) -> TableResult:
     result, up_to_date = TableResult(target), False
     try:
         turn = Turn.of(runtime, target, progress, cut)

@@ -4,8 +4,9 @@ Here: preparing a batch, retries, errors. Not here: planning it (`turn.py`, `reb
 (`apply_batch.py`).
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -32,6 +33,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, ContractChanged, LakeError, SparkLost, TableStopped
 from lake_assets.iceberg.partitioning import too_long_for_a_path
 from lake_assets.iceberg.publish import lost_race
+from lake_assets.logs import log_fields
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
@@ -50,6 +52,8 @@ from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import FEW_ROWS
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoreError
 from lake_assets.words import many, them
+
+logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 PENDING = "Its files are pending; the next turn applies them."
@@ -149,6 +153,7 @@ def in_context(
             damaged,
             reshape=planned.reshape,
         )
+        held.enter_context(_logged(context))
         try:
             _refuse_lost_columns(context)
             return work(context)
@@ -174,6 +179,26 @@ def in_context(
             if unreadable and _exclude(broken := FilesUnusable(unreadable), batch, damaged):
                 raise broken from error
             raise _as_lake_error(runtime, target, batch, cause) from cause
+
+
+@contextmanager
+def _logged(context: BatchContext) -> Iterator[None]:
+    """Logs that the batch begins, and if it ends with an error; each line meanwhile has the batch's fields."""
+    name, batch, runtime = context.target.identifier, context.batch, context.runtime
+    with log_fields(table=name, batch_id=context.id, run_id=runtime.run_id):
+        figures = {
+            "kind": batch.kind,
+            "files": len(batch.files),
+            "bytes": sum(file.size for file in batch.files),
+        }
+        logger.info("%s: a batch begins", name, extra=figures)
+        try:
+            yield
+        except Exception as error:
+            logger.info(
+                "%s: the batch is not published: %s", name, hidden_in(runtime.lake, root_cause(error))
+            )
+            raise
 
 
 def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
@@ -209,6 +234,19 @@ def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResul
             around.enter_context(reshaped(context.spark, catalog, context.target, context.table))
         position, changes = around.enter_context(evolved(context))
         result = apply_batch(replace(context, position=position), before_publish)
+    logger.info(
+        "%s: a batch is published",
+        context.target.identifier,
+        extra={
+            "rows_read": result.rows_read,
+            "rows": result.rows,
+            "rows_quarantined": result.rows_quarantined,
+            "position": result.position.log_offset,
+            "seconds": round(sum(result.seconds.values()), 3),
+            # The run may have begun after the batch.
+            **({"run_id": result.run_id} if result.run_id else {}),
+        },
+    )
     return replace(result, schema_changes=changes, vanished=context.batch.vanished)
 
 

@@ -6,6 +6,7 @@ Here: those, and values derived from them. Not here: reading the files (`reader.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,8 @@ class BatchContext:
     spark_reads: bool = True
     """Whether Spark may read Parquet files as they are, and large full loads be written before their keys are known."""
     watch: Stopwatch = field(default_factory=Stopwatch)
+    id: str = field(default_factory=lambda: token_hex(8))
+    """What its log lines, its commit and its row of the batch log have in common."""
 
     @property
     def store(self) -> ObjectStore:

@@ -76,6 +76,8 @@ class BatchResult:
     """When it was begun, UTC."""
     run_id: str = ""
     """The run of Dagster; empty without one."""
+    batch_id: str = ""
+    """See `BatchContext.id`."""
 
     @property
     def passage(self) -> Passage | None:
@@ -106,6 +108,7 @@ class BatchResult:
             "stages": self._stages(),
             "began-at": "" if self.began_at is None else self.began_at.isoformat(timespec="milliseconds"),
             "run-id": self.run_id,
+            "id": self.batch_id,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         properties = {f"{BATCH}{name}": str(value) for name, value in figures.items() if value != ""}

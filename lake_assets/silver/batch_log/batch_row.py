@@ -61,6 +61,8 @@ class BatchRow:
     seconds: float
     """From its beginning to its publish; of a commit that does not record its beginning, its stages to the commit."""
     run_id: str
+    batch_id: str | None = None
+    """The id that its log lines have; None for a batch of an earlier release."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds by stage."""
     number: int = 0
@@ -190,6 +192,7 @@ def _row(table: Table, snapshot: Snapshot, given: Mapping[str, str], published: 
         latency_seconds=_between(landed, shown),
         seconds=seconds,
         run_id=given.get(f"{BATCH}run-id", ""),
+        batch_id=given.get(f"{BATCH}id"),
         stages=stages,
     )
 

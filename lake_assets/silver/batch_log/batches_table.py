@@ -70,6 +70,7 @@ _SCHEMA = ops_schema(
     seconds="double not null",
     stages="string not null",
     run_id="string not null",
+    batch_id="string",
 )
 FEW = 5
 """Readings of a log of which files vanish."""
@@ -194,7 +195,10 @@ def _head(table: Table) -> int:
 
 
 def _columns(found: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*(values(found[name]) for name in names), strict=True)
+    """The values of the columns, None for those that a log of an earlier release lacks."""
+    nothing = [None] * found.num_rows
+    known = {*found.column_names}
+    return zip(*(values(found[name]) if name in known else nothing for name in names), strict=True)
 
 
 def _keys(found: pa.Table) -> set[tuple[Any, ...]]:
