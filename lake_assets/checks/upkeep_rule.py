@@ -23,7 +23,9 @@ def maintenance_keeps_up(identifier: str, partition_by: Sequence[str] | None = N
         found = read_health(table, partition_by)
         if not found.behind:
             return Outcome(True, found.scans, found.figures())
-        step = {"next_step": f"lake-assets maintain --table {identifier}"}
+        # The option takes tables of silver, which have `partition_by`.
+        only = f" --table {identifier}" if partition_by is not None else ""
+        step = {"next_step": f"lake-assets maintain{only}"}
         return Outcome(False, f"It has {found.behind}. {found.scans}", found.figures() | step)
 
     return rule

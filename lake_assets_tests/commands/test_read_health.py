@@ -76,6 +76,7 @@ def test_a_table_whose_maintenance_has_not_kept_up(lake: Lake) -> None:
     )
     assert found["sales"].state == f"It has 6 small files. {scans}"
     assert found["sales"].figures["next_step"] == "lake-assets maintain --table silver_shop.sales"
+    assert found[TOTAL.name].figures["next_step"] == "lake-assets maintain", "--table takes tables of silver"
     assert (found["sales"].figures["data_files"], found["sales"].figures["small_files"]) == (6, 6)
     lines = status(lake)
     assert slow_lines(lake, lines) == [

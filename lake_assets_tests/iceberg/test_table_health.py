@@ -221,7 +221,9 @@ def test_a_head_whose_files_are_gone(catalog: Catalog) -> None:
     head = table.current_snapshot()
     assert head is not None
     Path(head.manifest_list.removeprefix("file:")).unlink()
-    assert now_of(table).due() == {Part.FILES: "a newest commit whose files are gone"}
+    found = now_of(table)
+    assert found.due() == {Part.FILES: "a newest commit whose files are gone"}
+    assert (found.scans, found.figures()) == ("A full scan fails.", {})
 
 
 def test_a_look_at_many_files_reads_their_manifests_once(

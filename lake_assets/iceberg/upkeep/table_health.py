@@ -122,6 +122,8 @@ class Health:
     @property
     def scans(self) -> str:
         """A sentence about full scans."""
+        if self.is_broken:
+            return "A full scan fails."
         files = self.files
         small = f", {files.small:,} of them small" if files.small else ""
         deletes = f" and {many(files.delete_files, 'file')} of deletes" if files.delete_files else ""
@@ -131,7 +133,9 @@ class Health:
         )
 
     def figures(self) -> dict[str, float]:
-        """What a full scan opens and reads."""
+        """What a full scan opens and reads; empty if it fails."""
+        if self.is_broken:
+            return {}
         files = self.files
         return {
             "data_files": files.number,
