@@ -10,11 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from lake_assets.commands.history.time_travel import chosen_commit, commits, difference, go_back
 from lake_assets.commands.show.status import status
+from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.publish import Attempt, KeptBranches
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.plan.plan import State
@@ -280,3 +283,23 @@ def test_the_command_line(spark: SparkSession, tmp_path: Path, capsys: pytest.Ca
     assert "It is paused; after `lake-assets resume silver_shop.items`" in capsys.readouterr().out
     assert call(folder, "diff", "public.items", "--from", "never") == 1
     assert "has no commit never" in capsys.readouterr().err
+
+
+def test_a_commit_of_one_of_the_tables_of_a_name(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None goes back if one cannot."""
+    folder = command_lake(tmp_path, ["public.items"])
+    path = folder / "lake.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config["sources"]["shop"]["tables"]["public.items"]["also"] = ["change_log"]
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    write_items(folder)
+    assert call(folder, "sync") == 0
+    catalog = open_catalog(load_lake(path).catalog)
+    head = catalog.load_table("silver_shop.items").metadata.current_snapshot_id
+    assert call(folder, "restore", "public.items", "--to", str(head)) == 1
+    assert f"silver_shop.items_changes has no commit {head}" in capsys.readouterr().err
+    assert not pause_of(catalog.load_table("silver_shop.items"))
+    assert call(folder, "restore", "silver_shop.items", "--to", str(head)) == 0
+    assert pause_of(catalog.load_table("silver_shop.items"))

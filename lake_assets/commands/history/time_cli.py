@@ -98,8 +98,9 @@ def went_back(context: typer.Context, table: str, named: str) -> None:
     from lake_assets.commands.run.opening import tables_called
 
     lake, targets = tables_called(context, table)
-    for target in targets:
-        commit = chosen_commit(lake.runtime, target, named)
+    # All before the first goes back: an id is of one table only.
+    chosen = [(target, chosen_commit(lake.runtime, target, named)) for target in targets]
+    for target, commit in chosen:
         behind = go_back(lake.runtime, target, commit)
         typer.echo(
             f"{target.identifier} is as of {commit.at:%Y-%m-%d %H:%M:%S} UTC again, {many(commit.rows, 'row')}: "
