@@ -14,12 +14,20 @@ ABANDONED_AFTER = timedelta(days=1)
 """Longer than the longest batch: what is older and belongs to no commit has been left behind by a killed process."""
 
 
+SHORTEST_WINDOW = timedelta(days=1)
+"""Of superseded files: a full load whose parts arrive over more than this has been applied too early anyway."""
+
+
 class MaintenanceConfig(Model):
     keep_snapshots: Duration = timedelta(hours=2)
     """How long a snapshot stays readable after the next one replaced it; must exceed the longest read."""
     remove_orphan_files_after: Duration | None = timedelta(days=3)
     """Files of a table's folder that no state of a table needs are deleted when they are older than this; never, if
     None. Each table is searched once in this time."""
+
+    keep_superseded_files: Duration | None = None
+    """Files of a source that only a former full load needed are deleted when a later load has superseded them longer
+    ago than this; never, if None."""
 
     keep_runs: Duration | None = timedelta(days=1)
     """How long Dagster keeps the lake's own runs that succeeded, with their events; for ever, if None. A run that holds
@@ -33,6 +41,15 @@ class MaintenanceConfig(Model):
         if age is not None and age < ABANDONED_AFTER:
             raise ValueError(
                 "must be at least 1d: what a running batch has written and not yet committed is an orphan, too"
+            )
+        return age
+
+    @field_validator("keep_superseded_files")
+    @classmethod
+    def _long_enough(cls, age: timedelta | None) -> timedelta | None:
+        if age is not None and age < SHORTEST_WINDOW:
+            raise ValueError(
+                "must be at least 1d: a late part of a full load must find the files that it needs"
             )
         return age
 

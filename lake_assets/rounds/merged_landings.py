@@ -6,9 +6,10 @@ Here: what silver, the quarantine and the stream still need apart. Not here: whi
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from lake_assets.bronze.files.keys import FileKind
@@ -23,7 +24,7 @@ from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.table.guard import SOURCE_TABLE
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target, source_targets
-from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.object_store import ObjectGone, ObjectStore
 
 logger = logging.getLogger(__name__)
 SETTLED_AFTER = timedelta(minutes=10)
@@ -68,6 +69,8 @@ def _written(every: Sequence[list[LoggedFile]], store: ObjectStore) -> list[Merg
     for run in every:
         try:
             found += merged_files(run, store)
+        except ObjectGone:
+            continue  # they were superseded, and are deleted
         except ValueError as error:
             logger.warning("%s: these files stay as they are: %s", run[0].source, error)
         files += len(run)
@@ -95,20 +98,8 @@ class _Tables:
             # Rows of it may have been erased: the record has their number from before.
             | {record.key for record in log if record.offset in copied}
         )
-        self._others = self._further_tables()
-
-    def _further_tables(self) -> dict[str, list[Table]]:
-        """By `source/schema.table`, the silver tables of shapes that lake.yaml does not name any more, or not yet as
-        this process has read it."""
-        named = {target.identifier for own in self._targets.values() for target in own}
-        places = {target.namespace for own in self._targets.values() for target in own}
-        found = defaultdict[str, list[Table]](list)
-        for identifier in sorted(
-            {t for place in places for t in tables_in(self._runtime.catalog, place)} - named
-        ):
-            if (table := load_table(self._runtime.catalog, identifier)) is not None:
-                found[table.properties.get(SOURCE_TABLE, "")].append(table)
-        return found
+        own = [target for targets in self._targets.values() for target in targets]
+        self._others = further_tables(runtime.catalog, own)
 
     def runs(self, settled: datetime) -> list[list[LoggedFile]]:
         """The files that can be one. `settled`: see `Apart`."""
@@ -120,11 +111,11 @@ class _Tables:
         files, runtime = self._files[table], self._runtime
         applied, positions, contracts = list[int](), set[int](), set[int]()
         for other in self._others[f"{self._source}/{table}"]:
-            positions |= _positions(other)
+            positions |= positions_of(other)
         for target in self._targets[table]:
             found = load_table(runtime.catalog, target.identifier)
             applied.append(_applied(runtime, target, found, files))
-            positions |= _positions(found)
+            positions |= positions_of(found)
             contracts |= {version.from_offset for version in runtime.contracts.of(target.identifier).versions}
         loads = [file for file in files if file.kind is FileKind.LOAD]
         began = {at for file in loads for at in (file.first_commit_ts, file.written_at) if at is not None}
@@ -149,7 +140,19 @@ def _applied(runtime: LakeRuntime, target: Target, table: Table | None, files: S
     return min([position.log_offset, *waiting])
 
 
-def _positions(table: Table | None) -> set[int]:
+def further_tables(catalog: Catalog, targets: Sequence[Target]) -> Mapping[str, list[Table]]:
+    """By `source/schema.table`, the silver tables in the namespaces of the targets that lake.yaml does not name any
+    more, or not yet as this process has read it."""
+    named = {target.identifier for target in targets}
+    places = {target.namespace for target in targets}
+    found = defaultdict[str, list[Table]](list)
+    for identifier in sorted({t for place in places for t in tables_in(catalog, place)} - named):
+        if (table := load_table(catalog, identifier)) is not None:
+            found[table.properties.get(SOURCE_TABLE, "")].append(table)
+    return found
+
+
+def positions_of(table: Table | None) -> set[int]:
     """The positions of the snapshots that the table keeps."""
     found = (summary(snapshot) for snapshot in table.metadata.snapshots) if table is not None else ()
     return {int(properties[LOG_OFFSET]) for properties in found if LOG_OFFSET in properties}

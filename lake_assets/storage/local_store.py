@@ -143,6 +143,12 @@ class LocalStore:
         except OSError as error:
             raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
 
+    def remove_same(self, obj: StoredObject) -> bool:
+        if next(iter(self.list(obj.key)), None) != obj:
+            return False
+        self.remove(obj.key)
+        return True
+
     def remove_former(self, keys: Collection[str]) -> int:
         return 0
 

@@ -174,6 +174,18 @@ class S3Store:
         with self._errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
+    def remove_same(self, obj: StoredObject) -> bool:
+        # Listed once more: other stores than AWS's may ignore the condition.
+        if next(iter(self.list(obj.key)), None) != obj:
+            return False
+        address = {"Bucket": self._bucket, "Key": self._prefix + obj.key}
+        try:
+            with self._errors(obj.key):
+                self._client.delete_object(**address, IfMatch=f'"{obj.etag}"')
+        except ObjectGone:
+            return False
+        return True
+
     def remove_former(self, keys: Collection[str]) -> int:
         removed = 0
         with self._errors():

@@ -80,6 +80,10 @@ class ObjectStore(Protocol):
         """Removes the object, if it is there."""
         ...
 
+    def remove_same(self, obj: StoredObject) -> bool:
+        """Removes the object, unless it is gone or was written again since it was listed; returns whether it did."""
+        ...
+
     def remove_former(self, keys: Collection[str]) -> int:
         """Removes the former versions of these objects, which may be deleted, where the store keeps versions; returns
         how many."""

@@ -298,6 +298,7 @@ def test_no_automation(settings):
     ("given", "told"),
     [
         ({"remove_orphan_files_after": "23h"}, "must be at least 1d: what a running batch has written"),
+        ({"keep_superseded_files": "23h"}, "must be at least 1d: a late part of a full load"),
         ({"keep_snapshot": "1h"}, "Extra inputs are not permitted"),
     ],
 )
@@ -314,6 +315,9 @@ def test_maintenance():
     )
     found = MaintenanceConfig.model_validate({"keep_snapshots": "1h", "remove_orphan_files_after": "1d"})
     assert (found.keep_snapshots, found.remove_orphan_files_after) == (timedelta(hours=1), timedelta(days=1))
+    assert MaintenanceConfig().keep_superseded_files is None, "off unless asked for"
+    found = MaintenanceConfig.model_validate({"keep_superseded_files": "1d"})
+    assert found.keep_superseded_files == timedelta(days=1)
 
 
 def test_gold_takes_dates_as_text():

@@ -148,6 +148,15 @@ def test_no_bucket_is_open() -> None:
         assert [one["Effect"] for one in policies[name] if one["Sid"] == "TlsOnly"] == ["Deny"]
 
 
+def test_files_move_to_a_class_that_answers_at_once_and_never_expire() -> None:
+    """moto makes no lifecycle of a bucket."""
+    bronze = template()["Resources"]["Bronze"]["Properties"]
+    (condition, archive, _), *others = bronze["LifecycleConfiguration"]["Rules"]
+    assert condition == "WithArchive"
+    assert archive["Transitions"] == [{"StorageClass": "GLACIER_IR", "TransitionInDays": "ArchiveAfterDays"}]
+    assert not any("ExpirationInDays" in rule for rule in (archive, *others))
+
+
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     with glue_server() as address:
@@ -214,6 +223,8 @@ def created(endpoint: str, **changes: str) -> dict[str, str]:
             "QueueType": "fifo",
             "AlarmEmail": "a@example.com",
             "Jobs": "emr_serverless",
+            "ArchiveAfterDays": "90",
+            "SupersededFiles": "delete",
         },
     ],
     ids=["dev with files", "prod with a stream"],
@@ -221,7 +232,7 @@ def created(endpoint: str, **changes: str) -> dict[str, str]:
 def test_moto_makes_what_it_knows(endpoint: str, changes: dict[str, str]) -> None:
     made = created(endpoint, **changes)
     left_out = {"files": "WithStream", "stream": "WithFiles"}[changes.get("Arrival", "files")]
-    unmet = {left_out, *(set() if changes else {"WithEmail", "WithJobs"})}
+    unmet = {left_out, *(set() if changes else {"WithEmail", "WithJobs", "WithDeletion"})}
     wanted = {
         name: resource["Type"]
         for name, resource in template()["Resources"].items()

@@ -72,6 +72,39 @@ def test_removes_an_object(store):
     assert "removed/one.csv" not in [obj.key for obj in store.list()]
 
 
+def test_removes_the_object_that_was_listed_and_no_other(store):
+    listed = store.write("removed/same.csv", b"x")
+    store.write("removed/same.csv.gz", b"y")
+    assert store.remove_same(listed)
+    assert not store.remove_same(listed)
+    (other,) = store.list("removed/same.csv")
+    assert other.key == "removed/same.csv.gz"
+    store.write("removed/same.csv", b"written again")
+    assert not store.remove_same(listed)
+    assert [obj.key for obj in store.list("removed/same.csv")] == ["removed/same.csv", "removed/same.csv.gz"]
+    for obj in store.list("removed/"):
+        store.remove(obj.key)
+
+
+def test_removes_no_object_that_is_written_again_after_it_was_listed(new_bucket, s3, monkeypatch):
+    """Between the listing and the deletion: S3 compares the ETag."""
+    bucket = new_bucket()
+    store = S3Store(f"{bucket.name}/landing", s3)
+    listed = store.write("a.csv", b"x")
+    sent = []
+
+    def delete(**request):
+        sent.append(request)
+        raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "DeleteObject")
+
+    # The server of the tests knows no condition.
+    monkeypatch.setattr(
+        S3Store, "_client", SimpleNamespace(delete_object=delete, get_paginator=store._client.get_paginator)
+    )
+    assert not store.remove_same(listed)
+    assert sent == [{"Bucket": bucket.name, "Key": "landing/a.csv", "IfMatch": f'"{listed.etag}"'}]
+
+
 @pytest.mark.parametrize(
     "start_after", [None, "a", "a/b", "a/b.csv", "a/b/c.csv", "public/trips/LOAD00000001.csv", "z"]
 )

@@ -17,6 +17,7 @@ from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import files_of, maintain_mart, maintain_silver
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.rounds.ops_upkeep import OPS, maintain_ops
+from lake_assets.rounds.superseded_files import delete_superseded
 from lake_assets.silver.table.targets import Target
 
 
@@ -25,8 +26,8 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
     are maintained.
 
     With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts,
-    own assets' tables and `lake_ops`, and the files of streams: small ones are merged, and those that killed readers
-    left are removed.
+    own assets' tables and `lake_ops`, and the files of sources: small ones of streams are merged, those that killed
+    readers left are removed, and those that a full load has superseded are deleted after their time.
     """
     for target in chosen_targets(lake, source, table):
         yield maintain_silver(lake.runtime, lake.marts, target)
@@ -40,6 +41,8 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
         for name, config in lake.config.sources.items():
             if config.stream is not None:
                 yield timed(files_of(name), partial(_maintain_files, lake, name))
+            # Last: the fewer commits the tables have, the fewer files they need.
+            yield from delete_superseded(lake.runtime, name).values()
 
 
 def chosen_targets(lake: Lake, source: str | None, table: str | None) -> list[Target]:

@@ -4,6 +4,7 @@ Here: options and output. Not here: the work (`maintain.py`).
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,10 @@ from lake_assets.words import many
 
 if TYPE_CHECKING:
     from lake_assets.iceberg.upkeep.table_maintenance import Maintained
+    from lake_assets.lake import Lake
     from lake_assets.rounds.due_maintenance import TableUpkeep
+    from lake_assets.silver.plan.superseded import Superseded
+    from lake_assets.storage.object_store import StoredObject
 
 
 def maintain(
@@ -23,11 +27,12 @@ def maintain(
         str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what each table has, what is due, and why.")
+        bool,
+        typer.Option("--dry-run", help="Print what each table has, which files would be deleted, and why."),
     ] = False,
 ) -> None:
-    """Merge small files, expire snapshots, drop branches of killed processes, and delete old runs from Dagster's
-    history. Batches may run meanwhile."""
+    """Merge small files, expire snapshots, drop branches of killed processes, and delete superseded files of sources
+    and old runs of Dagster's history. Batches may run meanwhile."""
     if dry_run:
         _show(context, source, table)
         return
@@ -67,6 +72,28 @@ def _show(context: typer.Context, source: str | None, table: str | None) -> None
     results(160).print(table_of(found, _HEALTH))
     due = sum(bool(each.reason) for each in found)
     results().print(f"{many(due, 'table', 'are')} due; the sensor tables_stay_small and sync maintain these.")
+    if source is None and table is None:
+        for name in lake.config.sources:
+            _show_superseded(lake, name)
+
+
+def _show_superseded(lake: "Lake", source: str) -> None:
+    """The files of a source that maintenance would delete, and why others stay."""
+    from lake_assets.rounds.superseded_files import former_files, present
+
+    former = former_files(lake.runtime, source, datetime.now(UTC))
+    found = [entry for own in present(lake.runtime, former).values() for entry in own]
+    if found:
+        results(160).print(table_of(found, _SUPERSEDED))
+        size = sum(obj.size for obj, _ in found) / 2**20
+        results().print(
+            f"{source}: {many(len(found), 'superseded file', 'are')} to be deleted, {size:,.1f} MB."
+        )
+    for each in former:
+        if each.kept:
+            results().print(
+                f"{source}: files of {each.table} from before its newest full load stay: {each.kept}."
+            )
 
 
 def _orphans(table: "TableUpkeep") -> str:
@@ -97,6 +124,12 @@ _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "MB to rewrite": lambda each: f"{each.rewritten_bytes / 2**20:,.1f}" if each.rewritten_bytes else "",
     "orphan files": lambda each: _orphans(each),
 }
+_SUPERSEDED: Mapping[str, "Callable[[tuple[StoredObject, Superseded]], str]"] = {
+    "superseded file": lambda entry: entry[0].key,
+    "MB": lambda entry: f"{entry[0].size / 2**20:,.3f}",
+    "by the full load of": lambda entry: f"{entry[1].load:%Y-%m-%d %H:%M:%S} UTC",
+    "in the log since": lambda entry: f"{entry[1].since:%Y-%m-%d %H:%M:%S} UTC",
+}
 _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "table": lambda done: done.table,
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
@@ -104,5 +137,6 @@ _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "snapshots": lambda done: f"{done.snapshots_before:,} → {done.snapshots_after:,}",
     "branches\ndropped": lambda done: f"{done.branches_dropped:,}",
     "orphans": lambda done: f"{done.orphans_removed:,}",
+    "MB\nremoved": lambda done: f"{done.bytes_removed / 2**20:,.3f}" if done.bytes_removed else "",
     "seconds": lambda done: f"{done.seconds:.1f}",
 }

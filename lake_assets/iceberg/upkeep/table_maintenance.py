@@ -75,6 +75,8 @@ class Maintained:
     branches_dropped: int = 0
     restamped: bool = False
     orphans_removed: int = 0
+    bytes_removed: int = 0
+    """Of superseded files of a source."""
     seconds: float = 0.0
     error: Exception | None = None
 

@@ -5,6 +5,7 @@ Here: when a run is requested, and what a run reports. Not here: which tables ar
 
 import math
 import time
+from datetime import UTC, datetime
 from random import shuffle
 
 import dagster as dg
@@ -19,12 +20,13 @@ from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
 from lake_assets.orchestration.runs.retry_wait import starts_retry_wait
-from lake_assets.orchestration.shared.asset_keys import prefixed
+from lake_assets.orchestration.shared.asset_keys import bronze_key, prefixed
 from lake_assets.orchestration.shared.equal_keys import refuse_equal_keys
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import run_tags
 from lake_assets.rounds.due_maintenance import TableUpkeep, due_upkeep
 from lake_assets.rounds.ops_upkeep import due_ops, maintain_ops
+from lake_assets.rounds.superseded_files import delete_superseded, due_sources
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import many
 
@@ -40,7 +42,8 @@ def maintenance_job(lake: Lake) -> dg.JobDefinition:
 
     @dg.op(
         name="maintain_tables",
-        description="Merges small files, rewrites files with deleted rows and expires snapshots where that is due.",
+        description="Merges small files, rewrites files with deleted rows and expires snapshots where that is due, and "
+        "deletes superseded files of sources.",
     )
     def maintain_tables(context: dg.OpExecutionContext) -> None:
         began = time.monotonic()
@@ -59,6 +62,11 @@ def maintenance_job(lake: Lake) -> dg.JobDefinition:
                 failed += _faults(lake, done)
             for identifier in due_ops(lake.runtime):
                 failed += _faults(lake, maintain_ops(lake.runtime, identifier))
+            for source in due_sources(lake.runtime, datetime.now(UTC)):
+                for table_of_files, done in delete_superseded(lake.runtime, source).items():
+                    if table_of_files:
+                        context.log_event(deletion(lake, source, table_of_files, done))
+                    failed += _faults(lake, done)
         if failed:
             raise dg.Failure("\n".join(failed))
 
@@ -88,7 +96,7 @@ def maintenance_sensor(lake: Lake, job: dg.JobDefinition) -> dg.SensorDefinition
         if wait > 0:
             return dg.SkipReason(f"the last run failed; the next one is requested in {wait:.0f} s")
         due = due_upkeep(lake, shared=_of_continuous_runs(context.instance, lake))
-        number = len(due) + len(due_ops(lake.runtime))
+        number = len(due) + len(due_ops(lake.runtime)) + len(due_sources(lake.runtime, datetime.now(UTC)))
         if not number:
             return dg.SkipReason("no table is due")
         context.log.info("; ".join(f"{table.table}: {table.reason}" for table in due))
@@ -121,6 +129,20 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         dg.AssetKey(table.asset_key),
         description=f"Maintained: {table.reason}.",
         metadata={name: value for name, value in figures.items() if value},
+    )
+
+
+def deletion(lake: Lake, source: str, table: str, done: Maintained) -> dg.AssetObservation:
+    """That files of a source table were deleted."""
+    removed = many(done.files_before - done.files_after, "superseded file", "were")
+    return dg.AssetObservation(
+        bronze_key(lake.config, source, table),
+        description=f"{removed} deleted (maintenance.keep_superseded_files).",
+        metadata={
+            "files_removed": done.files_before - done.files_after,
+            "bytes_removed": done.bytes_removed,
+            "maintenance_seconds": done.seconds,
+        },
     )
 
 

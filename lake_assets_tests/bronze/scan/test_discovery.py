@@ -203,6 +203,10 @@ class Bucket:
         """Discovery reads."""
         raise NotImplementedError
 
+    def remove_same(self, obj):
+        """Discovery reads."""
+        raise NotImplementedError
+
     def remove_former(self, keys):
         """Discovery reads."""
         raise NotImplementedError

@@ -4,6 +4,7 @@ Not here: which tables are due (`rounds/test_due_maintenance.py`), `sync` (`comm
 """
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.runs import maintenance_job
 from lake_assets.orchestration.runs.continuous_job import continuous_job
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, SALES, Shop, open_shop
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
@@ -124,6 +126,30 @@ def test_the_lakes_own_tables(due: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run(due).success
     assert due.snapshots("lake_ops.findings") == 1
     assert due.lake.runtime.findings.of("failure")["silver_shop.sales"].content == {"reason": "1"}
+
+
+def test_superseded_files(spark: SparkSession, new_shop: Callable[..., Shop]) -> None:
+    """They are deleted once, and the run reports them on the asset of their table."""
+    shop = new_shop(marts=(), maintenance={"keep_snapshots": "0s", "keep_superseded_files": "30d"})
+    shop.load("sales", [1], day=1)
+    shop.change("sales", [2], day=2)
+    shop.change("sales", [3], day=3)
+    shop.apply()
+    shop.load("sales", [1, 2], day=20)
+    shop.change("sales", [4], day=21)
+    shop.apply()
+    for target in shop.lake.targets:
+        assert maintain_silver(shop.lake.runtime, (), target).error is None
+    assert shop.refusal(SENSOR) == "no table is due", "the window is not over"
+    object.__setattr__(shop.lake.config.maintenance, "keep_superseded_files", timedelta(0))
+    assert shop.request(SENSOR).tags["tables"] == "1 table"
+    assert run(shop).success
+    (shown,) = observed(shop, dg.AssetKey(["bronze", "shop", "sales"]))
+    assert (shown["files_removed"], shown["bytes_removed"] > 0) == (1, True)
+    assert shop.refusal(SENSOR) == "no table is due"
+    shop.change("sales", [5], day=22)
+    shop.apply()
+    assert [row["id"] for row in shop.rows("silver_shop.sales")] == [1, 2, 4, 5]
 
 
 def test_one_run_at_a_time(due: Shop) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.epochs import epoch_start
 from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import EVERY_ROW
 from lake_assets.silver.batch.context import BatchContext
@@ -244,6 +245,10 @@ def _earlier(reader: BatchReader, begun: _Begun) -> tuple[Reading, DataFrame] | 
         if file.offset > position.log_offset or may_wait(file, position, ALL_FILES)
     ]
     files = [f for f in pending if _reaches_before(f, begun.at) and not _was_before(f, former.at)]
+    if files and not position.epoch:
+        # A new table begins after the files that are gone (`rounds/superseded_files.py`).
+        gone = max((f.written_at for f in missing_files(context.store, files)), default=BEFORE_ALL)
+        files = [f for f in files if f.written_at > gone]
     reading = reader.read_again(files, ALL_ROWS) if files else None
     if reading is None:
         return None
