@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
+from lake_assets.bronze.quarantine import quarantine_log
 from lake_assets.errors import LakeError
 from lake_assets.iceberg import erasure_log, findings
 from lake_assets.iceberg.lake_format import refuse_newer
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_maintenance.maintain_file_log,
     batches_table.TABLE: batches_table.maintain_batch_log,
-    f"{NAMESPACE}.quarantine": maintain_small_table,
+    f"{NAMESPACE}.quarantine": partial(maintain_small_table, needed=quarantine_log.newest_states),
     f"{NAMESPACE}.contracts": maintain_small_table,
     f"{NAMESPACE}.{findings.NAME}": partial(maintain_small_table, needed=findings.newest),
     f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,

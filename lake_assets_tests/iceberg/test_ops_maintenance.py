@@ -4,6 +4,8 @@ Not here: the file log's maintenance (`bronze/log/test_file_log_maintenance.py`)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
+from lake_assets.bronze.quarantine.quarantine_log import Quarantine, Quarantined, State
 from lake_assets.iceberg.findings import Findings
 from lake_assets.iceberg.ops_table import OpsTable, Row
 from lake_assets.iceberg.upkeep import ops_maintenance
@@ -166,3 +169,42 @@ def test_former_findings_are_forgotten(catalog: Catalog) -> None:
     noted.note("kind", "table 0", {"n": "later"})
     assert Findings(catalog).of("kind")["table 0"].content == {"n": "later"}
     assert table.refresh().scan().count() == 5
+
+
+def test_the_quarantine_keeps_each_entry_in_its_newest_state(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the request of a retry, by which the row is read in every replay."""
+    monkeypatch.setattr(ops_maintenance, "MAX_SMALL_FILES", 2)
+    log = Quarantine(catalog)
+    held = [replace(HELD, row=row, line=row + 1) for row in range(4)]
+    log.add(held)
+    log.becomes(held[:2], State.RETRIED)
+    log.becomes(held[1:2], State.RELEASED)
+    log.becomes(held[2:3], State.DISCARDED)
+    before, requested = Quarantine(catalog).all(), Quarantine(catalog).requested(HELD.silver_table)
+    assert [entry.state for entry in before] == ["retried", "released", "discarded", "held"]
+    table = catalog.load_table("lake_ops.quarantine")
+    assert table.scan().count() == 8
+    OPS["lake_ops.quarantine"](table)
+    assert table.refresh().scan().count() == 5, "the released one has its request, too"
+    assert Quarantine(catalog).all() == before
+    assert Quarantine(catalog).requested(HELD.silver_table) == requested
+    assert log.becomes(held[3:], State.DISCARDED) != []
+    assert log.add(held[2:3]) == [], "what was discarded stays discarded"
+
+
+HELD = Quarantined(
+    silver_table="silver_shop.items",
+    source="shop",
+    table="public.items",
+    key="public/items/20260301-120000000.csv",
+    version="v1",
+    log_offset=1,
+    row=0,
+    line=1,
+    raw="U,x",
+    reason="x is not a number",
+    batch="one",
+    at=datetime(2026, 3, 1, tzinfo=UTC),
+)

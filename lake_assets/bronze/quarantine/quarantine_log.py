@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
 from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
@@ -227,6 +228,12 @@ def _states(kept: Mapping[str, Quarantined], known: _Known) -> list[Row]:
             events.append(replace(held, state=State.RETRIED, at=known.requested[id_]))
         events.append(held)
     return _rows(events, known.number)
+
+
+def newest_states(rows: pa.Table) -> pa.Table:
+    """The events of the table without those that a newer one of the same entry has replaced."""
+    known = _known(rows.to_pylist())
+    return pa.Table.from_pylist(_states(known.newest, known), schema=rows.schema)
 
 
 def _rows(events: Iterable[Quarantined], before: int) -> list[Row]:

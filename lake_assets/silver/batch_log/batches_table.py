@@ -4,14 +4,15 @@ Here: appending rows by compare-and-set, and reading some of them, with PyIceber
 batches there are (`batch_row.py`), who records them (`record_batches.py`).
 
 The table grows with every batch, so it is never read whole: a data file has rows of a short time, and a reading takes
-only the files that may have rows of its time. If the table is dropped, the batches whose commits are still there are
-recorded again.
+only the files that may have rows of its time. Rows older than KEPT_FOR are removed, and never recorded again. If the
+table is dropped, the batches whose commits are still there are recorded again.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import compress
 from threading import RLock
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import BooleanExpression, GreaterThan, GreaterThanOrEqual, Reference
+from pyiceberg.expressions import And, BooleanExpression, GreaterThan, GreaterThanOrEqual, LessThan, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
@@ -72,6 +73,11 @@ _SCHEMA = ops_schema(
     run_id="string not null",
     batch_id="string",
 )
+KEPT_FOR = timedelta(days=400)
+"""Of rows: a comparison with the same month of the year before is still possible."""
+APART = timedelta(days=1)
+"""How much older than KEPT_FOR the oldest row is when rows are removed, so that a large file is written again once a
+day at most."""
 FEW = 5
 """Readings of a log of which files vanish."""
 _KEY = ("table_uuid", "snapshot_id")
@@ -89,11 +95,12 @@ class BatchLog:
         """Batches of the last `add` that are in the log: the next one need not look for them."""
 
     def add(self, found: Sequence[BatchRow]) -> list[BatchRow]:
-        """Appends the batches that the log does not have, in one commit, and returns them with their numbers. Raises
-        PyIceberg's CommitFailedException after thirty lost races in a row, and LakeError if a file of the log is gone;
-        then nothing was recorded."""
+        """Appends the batches that the log does not have and that are not older than KEPT_FOR (the commit of a tag may
+        be), in one commit, and returns them with their numbers. Raises PyIceberg's CommitFailedException after thirty
+        lost races in a row, and LakeError if a file of the log is gone; then nothing was recorded."""
         with self._lock:
-            unsure = [row for row in found if row.key not in self._known]
+            oldest = datetime.now(UTC) - KEPT_FOR
+            unsure = [row for row in found if row.key not in self._known and row.committed_at >= oldest]
             try:
                 added = until_won()(self._add, unsure) if unsure else []
             except FileNotFoundError as error:
@@ -180,9 +187,28 @@ def _without_file(error: FileNotFoundError) -> LakeError:
     ).mended_by(Remedy.RECOVER)
 
 
-def maintain_batch_log(table: Table) -> None:
-    """As `maintain_file_log`."""
+def maintain_batch_log(table: Table, now: datetime | None = None) -> None:
+    """As `maintain_file_log`; and removes the rows that were committed more than KEPT_FOR before `now` (UTC). The row
+    with the highest number stays: the next one follows it."""
+    oldest = (now or datetime.now(UTC)) - KEPT_FOR
+    if _has_before(table, oldest - APART):
+        with suppress(CommitFailedException):
+            # Refused if main has moved, because the table allows no retries.
+            table.delete(
+                And(
+                    LessThan(term=Reference("committed_at"), value=literal(oldest)),
+                    LessThan(term=Reference(ORDER), value=literal(_head(table))),
+                )
+            )
+            table.refresh()
     maintain_file_log(table, ORDER)
+
+
+def _has_before(table: Table, moment: datetime) -> bool:
+    """Whether a data file may have rows but for the newest that were committed before that time."""
+    older = LessThan(term=Reference("committed_at"), value=literal(moment))
+    lower = LessThan(term=Reference(ORDER), value=literal(_head(table)))
+    return any(True for _ in table.scan(row_filter=And(older, lower)).plan_files())
 
 
 def _from(moment: datetime) -> BooleanExpression:

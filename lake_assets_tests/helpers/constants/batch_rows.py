@@ -1,11 +1,12 @@
 """Rows of the batch log that no batch has made."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from lake_assets.silver.batch_log.batch_row import BatchRow
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
+START = datetime.combine(datetime.now(UTC) - timedelta(days=30), time(), UTC)
+"""A month ago: the log does not record what is older than a year."""
 _ROW = BatchRow(
     table="silver_shop.items",
     table_uuid="u",

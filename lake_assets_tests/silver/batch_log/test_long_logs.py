@@ -4,8 +4,9 @@ Not here: which batches are recorded (`test_recorded_once.py`).
 """
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -14,8 +15,9 @@ from lake_assets.bronze.log import file_log_maintenance
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.file_io.table_rows import rows
 from lake_assets.iceberg.ops_table import until_won
+from lake_assets.rounds.ops_upkeep import maintain_ops
 from lake_assets.silver.batch_log import batches_table
-from lake_assets.silver.batch_log.batches_table import TABLE, BatchLog
+from lake_assets.silver.batch_log.batches_table import APART, KEPT_FOR, TABLE, BatchLog, maintain_batch_log
 from lake_assets_tests.helpers.constants.batch_rows import START, batch_row
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
@@ -89,3 +91,51 @@ def test_long_logs_are_read_in_part(catalog: Catalog, monkeypatch: pytest.Monkey
     everything = log.after(0)
     assert [row.number for row in everything] == list(range(1, 2 * appends + 2))
     assert len({row.key for row in everything}) == 2 * appends + 1
+
+
+def at(log: BatchLog, number: int, age: timedelta) -> None:
+    """Records the batch as one of that age."""
+    row = replace(batch_row(number), committed_at=datetime.now(UTC) - age)
+    with patch.object(batches_table, "KEPT_FOR", 10 * KEPT_FOR):
+        assert len(log.add([row])) == 1
+
+
+def test_old_rows_are_removed_once_a_day(catalog: Catalog) -> None:
+    """Those on the far side of KEPT_FOR; by the row, also where one file has rows of both sides."""
+    log, second = BatchLog(catalog), timedelta(seconds=1)
+    now = datetime.now(UTC)
+    for number, age in enumerate(
+        [KEPT_FOR + timedelta(hours=2), KEPT_FOR + timedelta(hours=1), timedelta(0)]
+    ):
+        at(log, number, age)
+    table = catalog.load_table(TABLE)
+    table.overwrite(table.scan().to_arrow())  # one file
+    maintain_batch_log(table, now + APART - timedelta(hours=2) - second)
+    assert [row.number for row in log.after(0)] == [1, 2, 3], "the oldest is not older by a day"
+    maintain_batch_log(catalog.load_table(TABLE), now + APART - timedelta(hours=2) + second)
+    assert [row.number for row in log.after(0)] == [3]
+    at(log, 4, timedelta(0))
+    assert [row.number for row in log.after(0)] == [3, 4], "numbers go on"
+    maintain_batch_log(catalog.load_table(TABLE), now + 2 * KEPT_FOR)
+    assert [row.number for row in log.after(0)] == [4], "the last one stays, of whatever age"
+    at(log, 5, timedelta(0))
+    assert log.head() == 5
+
+
+def test_a_row_that_was_removed_is_not_recorded_again(catalog: Catalog) -> None:
+    """A tag keeps its commit for years, and with it what the row was made from."""
+    log, minute = BatchLog(catalog), timedelta(minutes=1)
+    old = replace(batch_row(1), committed_at=datetime.now(UTC) - KEPT_FOR - minute)
+    young = replace(batch_row(2), committed_at=datetime.now(UTC) - KEPT_FOR + minute)
+    assert [row.snapshot_id for row in log.add([old, young])] == [2]
+    assert log.add([old]) == []
+
+
+def test_the_lakes_maintenance_removes_them(tmp_path: Path) -> None:
+    lake = small_lake(tmp_path)
+    log = BatchLog(lake.runtime.catalog)
+    for number in range(2):
+        at(log, number, KEPT_FOR + 2 * APART)
+    at(log, 2, timedelta(0))
+    assert maintain_ops(lake.runtime, TABLE).error is None
+    assert [row.number for row in log.after(0)] == [3]
