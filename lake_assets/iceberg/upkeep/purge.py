@@ -5,19 +5,23 @@ weeks. Here: the steps that remove them, of a table that Spark writes and of one
 maintenance, which keeps former snapshots (`table_maintenance.py`, `ops_maintenance.py`).
 """
 
+from collections import defaultdict
 from datetime import UTC, datetime
 
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
 from lake_assets.iceberg.publish import drop_branch
-from lake_assets.iceberg.table_io import current_snapshot, load_table
+from lake_assets.iceberg.table_io import current_snapshot, load_table, set_property
 from lake_assets.iceberg.upkeep.ops_maintenance import delete_unreferenced
 from lake_assets.iceberg.upkeep.retention import MAIN
 from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
-from lake_assets.spark.sql import sql, table_address
+from lake_assets.spark.sql import Sql, literal, sql, table_address
 
 ANY = 1e-12
 """Share of deleted rows: one of them is enough."""
+MANIFEST_SIZE = "commit.manifest.target-size-bytes"
+"""The table property by which Iceberg decides into how many manifests it writes those of a table."""
 
 
 def purge(maintenance: TableMaintenance, tag: str | None = None) -> None:
@@ -29,6 +33,7 @@ def purge(maintenance: TableMaintenance, tag: str | None = None) -> None:
         return
     _drop_refs(maintenance, table, tag)
     maintenance.compact(worn_share=ANY)
+    _forget_removed(maintenance)
     # The commit that removes a file still lists it, with the bounds of its values. The next commit does not.
     maintenance.restamp(always=True)
     table = load_table(maintenance.catalog, maintenance.identifier)
@@ -40,6 +45,40 @@ def purge(maintenance: TableMaintenance, tag: str | None = None) -> None:
     ids = [one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != head.snapshot_id]
     maintenance.before_expiry(table)
     maintenance.expire_these(ids)
+
+
+def _forget_removed(maintenance: TableMaintenance) -> None:
+    """Writes manifests again that list removed files beside files that stay: with these, later commits keep them."""
+    table = load_table(maintenance.catalog, maintenance.identifier)
+    head = current_snapshot(table)
+    assert table is not None
+    assert head is not None
+    by_content = defaultdict[ManifestContent, list[ManifestFile]](list)
+    for manifest in head.manifests(table.io):
+        by_content[manifest.content].append(manifest)
+    mixed = [each for each in by_content.values() if any(map(_is_mixed, each))]
+    if not mixed:
+        return
+    # Iceberg does not write the only manifest of a table again, unless it is to become two.
+    alone = [only.manifest_length for only, *others in mixed if not others]
+    try:
+        if alone:
+            _alter(maintenance, set_property(MANIFEST_SIZE, str(max(1, min(alone) // 2))))
+        maintenance.rewrite_manifests()
+    finally:
+        # Also what a run has left that was killed here.
+        if alone or MANIFEST_SIZE in table.properties:
+            _alter(maintenance, sql("UNSET TBLPROPERTIES IF EXISTS ({name})", name=literal(MANIFEST_SIZE)))
+
+
+def _is_mixed(manifest: ManifestFile) -> bool:
+    living = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    return bool(manifest.deleted_files_count and living)
+
+
+def _alter(maintenance: TableMaintenance, change: Sql) -> None:
+    address = table_address(maintenance.catalog.name, maintenance.identifier)
+    maintenance.spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change)).collect()
 
 
 def move_tag(maintenance: TableMaintenance, tag: str, snapshot_id: int) -> None:

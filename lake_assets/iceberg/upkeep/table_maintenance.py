@@ -192,8 +192,12 @@ class TableMaintenance:
         if table.format_version == 2:
             self._call("rewrite_position_delete_files")
         if len(snapshot.manifests(table.io)) >= MIN_SMALL_FILES:
-            self._call("rewrite_manifests")
+            self.rewrite_manifests()
         return int(figures["rewritten_data_files_count"])
+
+    def rewrite_manifests(self) -> None:
+        """Writes the manifests of main again, without the files that are not of it any more."""
+        self._call("rewrite_manifests")
 
     def take_back(self) -> Table | None:
         """Moves main back from rewrites whose files are gone, and returns the table as it is then. When a database's

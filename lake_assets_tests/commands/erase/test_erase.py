@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.erasure_log import ErasureLog
+from lake_assets.iceberg.upkeep.parts_and_limits import Part
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.commands.erase.people import (
     HERS,
@@ -82,6 +84,30 @@ def test_nothing_is_left_and_all_else_is_as_before(
     bench.apply()
     assert bench.rows("people") == bench.truth(TABLE)
     assert left_of_her(tmp_path) == []
+
+
+@pytest.mark.parametrize("partition", ["bucket(3, id)", "id"])
+def test_a_manifest_that_lists_removed_files_beside_others(
+    spark: SparkSession, tmp_path: Path, partition: str
+) -> None:
+    """A maintenance after her deletion has written the file with her row again, or removed it. The manifest that lists
+    the files of other people says so, with the bounds of its values, and later commits keep such a manifest. It is one
+    of two, or the only one."""
+    settings = {"also": [], "partition_by": [partition]}
+    bench = people_bench(tmp_path, table=settings, sections={"automation": {"rewrite_below_mb": 0}})
+    clock = Clock()
+    gone = cdc_file(TABLE, clock.now, [clock.change("D", person(1))])
+    apply_all(bench, [[load_file(TABLE, [person(number) for number in range(1, 7)], at=NOON)], [gone]])
+    (target,) = bench.lake.targets
+    maintain_silver(bench.lake.runtime, (), target, parts=[Part.FILES])
+    erased(bench)
+    assert left_of_her(tmp_path) == []
+    forget(bench, 1)
+    assert bench.rows("people") == bench.truth(TABLE)
+    assert "commit.manifest.target-size-bytes" not in bench.table("people").properties, "as before"
+    head = bench.lake.runtime.file_log.head()
+    bench.turn()
+    assert bench.lake.runtime.file_log.head() == head
 
 
 def test_quarantined_rows_of_the_same_files(spark: SparkSession, tmp_path: Path) -> None:
