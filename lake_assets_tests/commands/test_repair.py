@@ -199,7 +199,7 @@ def test_a_table_that_somebody_else_has_made_is_left(spark: SparkSession, tmp_pa
     assert "lake_assets did not write it" in plan.left[0]
 
 
-@pytest.mark.parametrize("name", ["contracts", "findings"])
+@pytest.mark.parametrize("name", ["bronze_files", "contracts", "findings"])
 def test_metadata_of_the_lakes_own_tables_that_is_gone(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

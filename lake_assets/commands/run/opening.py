@@ -5,6 +5,7 @@ Here: the checks before Spark starts, and the log of Spark's messages and of com
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -46,8 +47,9 @@ def opened(
     if table is not None and not any(target.is_called(table) for target in own):
         raise _unknown("table", table, {target.table for target in own})
     # One request here, so that a dead catalog is one error, not one for each table: some catalogs connect only when
-    # they are used.
-    lake.runtime.catalog.table_exists(LOG_TABLE)
+    # they are used. A catalog that names a file that is gone does answer; `recover` and `repair` mend it.
+    with suppress(FileNotFoundError):
+        lake.runtime.catalog.table_exists(LOG_TABLE)
     _log_details(log)
     return lake
 
