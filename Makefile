@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-aws demo-stream dev docs test test-fast test-long test-connect soak outside chaos proof bench bench-full bench-plot bench-latency lint audit clean
+.PHONY: help install demo demo-aws demo-stream dev docs test test-fast test-long test-connect soak outside drills chaos mixture proof bench bench-full bench-plot bench-latency lint audit clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -95,6 +95,11 @@ outside: N = 300
 outside: $(JARS)  ## N random histories with actions from outside (N=300 SEED=0)
 	.venv/bin/python -m lake_assets_tests.outside --histories $(N) --seed $(SEED) $(OPTIONS)
 
+# ONLY: a text in the first column of the rows that are done.
+ONLY ?=
+drills: $(JARS)  ## each row of docs/outside_changes.md: done, seen, mended by its command, compared (ONLY="names")
+	.venv/bin/python -m lake_assets_tests.drills --only "$(ONLY)"
+
 # Rows of the table; OPTIONS such as --only uniform.
 ROWS ?= 10000000
 bench: $(JARS)  ## batches of changes on a large table, beside a textbook MERGE and a floor (ROWS=10000000)
@@ -126,6 +131,9 @@ bench-latency: $(JARS)  ## how long after a file is visible silver and a mart ha
 
 chaos: $(JARS)  ## a lake whose services fail: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
+
+mixture: $(JARS)  ## batches, marts, maintenance and erasures at random while others read (MINUTES=10 SEED=0)
+	.venv/bin/python -m lake_assets_tests.mixture --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
 # OPTIONS such as --histories 20 --streams 10 --outside 5 --minutes 1 --only lake_assets_tests/bronze for a shortened one.
 proof: $(INSTALLED)  ## all of these at the newest commit, in a clone of it; goes on after an interruption (docs/proof.md)

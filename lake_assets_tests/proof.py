@@ -48,7 +48,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Extent:
     """How much is run: random histories, those of streams, those with actions from outside, minutes of each
-    chaos test, and the tests below a path (empty: all)."""
+    chaos test and of the mixture, and the tests below a path (empty: all)."""
 
     histories: int = 2_000
     streams: int = 1_000
@@ -97,8 +97,10 @@ def steps(seed: int, folder: Path, extent: Extent) -> list[Step]:
             str(seed),
             says="^failed",
         ),
+        Step("drills", ("drills",)),
         Step("chaos, a run for each file", disturbed, minutes, str(seed)),
         Step("chaos, the continuous run", (*disturbed, "OPTIONS=--continuous"), minutes, str(seed)),
+        Step("mixture with readers", ("mixture", *disturbed[1:]), minutes, str(seed)),
     ]
 
 
@@ -208,7 +210,9 @@ def main(
     histories: Annotated[int, typer.Option(help="Random histories.")] = WHOLE.histories,
     streams: Annotated[int, typer.Option(help="Random histories that arrive in a stream.")] = WHOLE.streams,
     outside: Annotated[int, typer.Option(help="Random histories with actions from outside.")] = WHOLE.outside,
-    minutes: Annotated[float, typer.Option(help="Minutes of each of the two chaos tests.")] = WHOLE.minutes,
+    minutes: Annotated[
+        float, typer.Option(help="Minutes of each of the two chaos tests and of the mixture.")
+    ] = WHOLE.minutes,
     only: Annotated[str, typer.Option(help="Only the tests below this path.")] = "",
     seed: Annotated[
         int | None, typer.Option(help="The seed of all random steps; by default one made from the commit.")

@@ -15,9 +15,9 @@ import pytest
 
 from lake_assets_tests.helpers.processes.child import environment, run_python
 
-STEPS = 12
+STEPS = 14
 MAKEFILE = """\
-demo test test-connect test-long soak outside chaos:
+demo test test-connect test-long soak outside drills chaos mixture:
 \t@echo $@ $(N) $(SEED) $(MINUTES) $(TESTS) $(OPTIONS) >> $(DONE)
 \t@test ! -e $(BROKEN)/$@ || (echo "3 failed, 4 passed"; exit 2)
 \t@while test -e $(SLOW)/$@; do sleep 0.1; done
@@ -93,8 +93,10 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
         f"soak 2000 7 --record {kept / 'soak-7.jsonl'}",
         f"soak 1000 7 --stream --record {kept / 'streams-7.jsonl'}",
         "outside 300 7",
+        "drills",
         "chaos 7 10",
         "chaos 7 10 --continuous",
+        "mixture 7 10",
     ]
     lines = repository.recorded()
     assert [line[:4] + line[6:] for line in lines] == [
@@ -108,15 +110,17 @@ def test_all_proofs_run_one_after_the_other_and_are_recorded(repository: Reposit
         ["histories", "2000 histories", repository.head, "7", "passed: 5 passed / soak"],
         ["histories of streams", "1000 histories", repository.head, "7", "passed: 5 passed / soak"],
         ["histories with actions from outside", "300 histories", repository.head, "7", "passed: failed 0"],
+        ["drills", "all", repository.head, "none", "passed: 5 passed / drills"],
         ["chaos, a run for each file", "10 minutes", repository.head, "7", "passed: 5 passed / chaos"],
         ["chaos, the continuous run", "10 minutes", repository.head, "7", "passed: 5 passed / chaos"],
+        ["mixture with readers", "10 minutes", repository.head, "7", "passed: 5 passed / mixture"],
     ]  # fmt: skip
     assert all(line[4].startswith("20") and line[5].isdecimal() for line in lines)
 
     again = repository.prove()
     assert again.returncode == 0
     assert repository.ran() == [], "all of it is done"
-    assert f"12 of 12 steps have passed at {repository.head}" in again.stdout
+    assert f"14 of 14 steps have passed at {repository.head}" in again.stdout
 
 
 def test_another_commit_is_not_proved_by_an_earlier_one(repository: Repository) -> None:
@@ -179,12 +183,14 @@ def test_a_shortened_run_says_so_and_proves_nothing_whole(repository: Repository
         "histories": "shortened: 20 of 2000 histories",
         "histories of streams": "shortened: 10 of 1000 histories",
         "histories with actions from outside": "shortened: 3 of 300 histories",
+        "drills": "all",
         "chaos, a run for each file": "shortened: 0.5 of 10 minutes",
         "chaos, the continuous run": "shortened: 0.5 of 10 minutes",
+        "mixture with readers": "shortened: 0.5 of 10 minutes",
     }
     assert "test lake_assets_tests/bronze" in repository.ran()
     assert repository.prove().returncode == 0
-    assert len(repository.ran()) == STEPS - 1, "the demonstration was whole"
+    assert len(repository.ran()) == STEPS - 2, "the demonstration and the drills were whole"
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

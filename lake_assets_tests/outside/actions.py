@@ -213,11 +213,18 @@ def compact_and_expire(place: Place) -> str | None:
     """Another tool compacts silver and expires all other snapshots: the position is gone."""
     if compact(place) is None:
         return None
+    expire(place)
+    return "compacted silver and expired its snapshots"
+
+
+def expire(place: Place) -> str:
+    """Another tool expires all snapshots of silver but the newest one. By itself no action of the histories: the newest
+    one has the position."""
     place.sql(
         f"CALL {place.catalog}.system.expire_snapshots(table => '{place.table()}', "
         "older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1)"
     )
-    return "compacted silver and expired its snapshots"
+    return "expired silver's snapshots"
 
 
 def edit_settings(place: Place) -> str | None:

@@ -9,9 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.silver.apply import turn
-from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, applied_shop, values
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
 
@@ -34,12 +33,10 @@ def new_bench(spark: SparkSession, tmp_path: Path) -> Callable[..., Bench]:
 
 @pytest.fixture(scope="session")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
-    found, clock = Bench(tmp_path_factory.mktemp("shop"), {"public.items": ITEMS}), Clock()
-    found.put(loaded({1: "a", 2: "b", 3: "c"}))
-    found.put(changed(clock, ("U", 1, "changed"), ("D", 2, "b"), ("I", 4, "new")))
+    found = Bench(tmp_path_factory.mktemp("shop"), {"public.items": ITEMS})
     with patch.object(turn, "SMALL_LOAD", 0):
-        found.apply()
-    assert values(found) == {1: "changed", 3: "c", 4: "new"}
+        expected = applied_shop(found, found.apply)
+    assert values(found) == expected
     return restorer(found)
 
 

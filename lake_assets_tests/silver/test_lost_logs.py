@@ -7,6 +7,7 @@ single cases (`bronze/log/test_copies.py`, `test_ambiguous_parts.py`).
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
+from random import Random
 
 import pytest
 from pyiceberg.serializers import FromInputFile
@@ -21,6 +22,7 @@ from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import (
     HOUR,
     ITEMS,
+    back_up_of_gone_metadata,
     changed,
     loaded,
     metadata_in,
@@ -32,6 +34,8 @@ from lake_assets_tests.helpers.lakes.changed_shop import (
     status_text,
     values,
 )
+from lake_assets_tests.outside import actions
+from lake_assets_tests.outside.actions import Place
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -39,14 +43,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 # --- the file log and the contracts are lost
 
 
-def drop_log(shop: Bench) -> None:
-    shop.lake.runtime.catalog.drop_table("lake_ops.bronze_files")
-
-
 def purge_log(shop: Bench) -> None:
-    table = shop.lake.runtime.catalog.load_table("lake_ops.bronze_files")
-    drop_log(shop)
-    shutil.rmtree(path_of(table.location()))
+    assert actions.purge_log(Place(shop.lake, shop.folder, Random(1)))
+
+
+def drop_log(shop: Bench) -> None:
+    assert actions.drop_log(Place(shop.lake, shop.folder, Random(1)))
 
 
 def roll_back_log(shop: Bench) -> None:
@@ -117,13 +119,7 @@ def test_a_catalog_that_was_restored_names_metadata_that_is_gone(
 ) -> None:
     expected = more(shop)
     shop.apply()
-    catalog = shop.lake.runtime.catalog
-    newest = path_of(catalog.load_table(table).metadata_location)
-    former = newest.with_name(f"00000-former{newest.name}")
-    shutil.copy(newest, former)
-    catalog.drop_table(table)
-    catalog.register_table(table, f"file://{former}")
-    former.unlink()
+    back_up_of_gone_metadata(shop, table)
     # Another process has not read it before.
     monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(metadata_in))
     lake = open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())

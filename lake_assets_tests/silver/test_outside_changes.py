@@ -7,15 +7,13 @@ single cases (`bronze/log/test_copies.py`, `test_ambiguous_parts.py`).
 import gzip
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.scan import discovery
 from lake_assets.commands.mend.detach import detach
 from lake_assets.commands.mend.full_load_decision import decide
 from lake_assets.commands.mend.restore import restore
@@ -28,15 +26,19 @@ from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import (
     HOUR,
     ITEMS,
+    UNTIMED,
     changed,
     loaded,
     more,
     reason,
     reopen,
     sql,
+    untimed_part,
+    untimed_shop,
     values,
+    without_digests,
 )
-from lake_assets_tests.helpers.lakes.small_lakes import sequence
+from lake_assets_tests.outside.actions import Place, compact, compact_and_expire
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -182,12 +184,7 @@ def test_a_commit_of_somebody_else_may_be_tolerated(new_bench: Callable[..., Ben
 
 
 def test_compaction_by_another_tool_is_no_strangers_commit(shop: Bench) -> None:
-    catalog = shop.lake.config.catalog.name
-    sql(
-        shop,
-        f"CALL {catalog}.system.rewrite_data_files(table => 'silver_shop.items', "
-        "options => map('rewrite-all', 'true'))",
-    )
+    assert compact(Place(shop.lake, shop.folder, Random(1)))
     expected = more(shop)
     shop.apply()
     assert values(shop) == expected
@@ -195,14 +192,7 @@ def test_compaction_by_another_tool_is_no_strangers_commit(shop: Bench) -> None:
 
 def lose_position(shop: Bench) -> None:
     """As another tool that compacts the table and expires all other snapshots."""
-    catalog = shop.lake.config.catalog.name
-    name = "table => 'silver_shop.items'"
-    sql(shop, f"CALL {catalog}.system.rewrite_data_files({name}, options => map('rewrite-all', 'true'))")
-    sql(
-        shop,
-        f"CALL {catalog}.system.expire_snapshots({name}, older_than => TIMESTAMP '2099-01-01 00:00:00', "
-        "retain_last => 1)",
-    )
+    assert compact_and_expire(Place(shop.lake, shop.folder, Random(1)))
 
 
 def test_a_position_that_another_tool_has_expired_is_found_again_by_a_rebuild(shop: Bench) -> None:
@@ -303,25 +293,19 @@ def test_files_of_other_tables_do_not_move_a_position(shop: Bench) -> None:
 
 @pytest.mark.parametrize("reload", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_load_without_timestamps_that_cannot_be_compared_is_asked_about(
-    new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, reload: bool
+    new_bench: Callable[..., Bench], reload: bool
 ) -> None:
-    """As of an earlier version, whose log has no digests, or too large for one."""
-    found = new_bench(dms={"timestamp_column_name": None})
-    inspect = inspect_file
-    monkeypatch.setattr(discovery, "inspect_file", lambda *args: replace(inspect(*args), content=None))
-    header = "Op,id,v,change_seq,BI_id"
-    for part, row in ((1, "I,1,a,,"), (2, "I,2,b,,")):
-        found.put_text(f"public/items/LOAD{part:08X}.csv", header, row)
-    found.put_text("public/items/20260301-121000000.csv", header, f"U,1,z,{sequence(5)},")
-    found.apply()
-    assert values(found) == {1: "z", 2: "b"}
-    # The size is the same: nothing says whether it was only encrypted again.
-    found.put_text("public/items/LOAD00000001.csv", header, "I,1,n,,")
-    assert "lake-assets full-load" in reason(found)
-    assert values(found) == {1: "z", 2: "b"}
-    decide(found.lake, "public.items", None, reload=reload)
-    found.apply()
-    assert values(found) == ({1: "n"} if reload else {1: "z", 2: "b"})
+    found = new_bench(dms=UNTIMED)
+    with without_digests():
+        before = untimed_shop(found, found.apply)
+        assert values(found) == before
+        # The size is the same: nothing says whether it was only encrypted again.
+        untimed_part(found, {1: "n", 2: "b"}.items())
+        assert "lake-assets full-load" in reason(found)
+        assert values(found) == before
+        decide(found.lake, "public.items", None, reload=reload)
+        found.apply()
+    assert values(found) == ({1: "n", 2: "b"} if reload else before)
 
 
 def test_a_corrected_load_is_not_appended_to_a_change_log_again(new_bench: Callable[..., Bench]) -> None:

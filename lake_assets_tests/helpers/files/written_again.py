@@ -6,6 +6,7 @@ the tables (`silver/write/test_written_again.py`, `test_names_and_bytes.py`).
 
 import csv
 import gzip
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import StringIO
@@ -38,9 +39,11 @@ class Lake:
     folder: Path
     tables: dict[str, dict[str, Any]] = field(default_factory=lambda: TABLES)
     dms: dict[str, Any] = field(default_factory=dict)
+    given: Bench | None = None
+    """The lake, where there is one already."""
 
     def __post_init__(self) -> None:
-        self.bench = Bench(self.folder, self.tables, self.dms)
+        self.bench = self.given or Bench(self.folder, self.tables, self.dms)
         self.clock = Clock()
 
     def load(self, at: datetime = NOON) -> None:
@@ -90,6 +93,27 @@ class Lake:
         level = random.choice([1, 6, 9])
         spelt = text.getvalue().encode()
         to.write_bytes(gzip.compress(spelt, level) if to.name.endswith(".gz") else spelt)
+
+    def objects(self) -> dict[str, list[Path]]:
+        """By folder and name without extension, the objects in the bucket."""
+        assert self.bench.location is not None
+        found: dict[str, list[Path]] = {}
+        for path in sorted(p for p in self.bench.location.rglob("*.csv*") if not p.name.startswith(".")):
+            found.setdefault(str(path.relative_to(self.bench.location)).partition(".")[0], []).append(path)
+        return found
+
+    def there_and_back(self, random: Random, turn: Callable[[], object]) -> None:
+        """Every `….csv` becomes `….csv.gz`, and then `….csv` with other bytes; a turn after each."""
+        for path, *_ in self.objects().values():
+            self.spell(path, path.with_name(f"{path.name}.gz"), random, reorder=False)
+            path.unlink()
+        turn()
+        ordered = bool(self.bench.dms["change_sequence_column"])
+        for place, (packed, *_) in self.objects().items():
+            to = packed.with_name(packed.name.removesuffix(".gz"))
+            self.spell(packed, to, random, reorder=ordered or "LOAD" in place)
+            packed.unlink()
+        turn()
 
     def expire_loads(self) -> None:
         for table in self.tables:

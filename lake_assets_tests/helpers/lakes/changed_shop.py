@@ -1,25 +1,85 @@
 """A lake that is changed from outside.
 
-Here: files of its table, its rows, why it has stopped. Not here: the changes (`test_outside_changes.py`,
-`test_lost_logs.py`).
+Here: files of its table, its rows, why it has stopped. Not here: the changes (`outside/actions.py`,
+`test_outside_changes.py`, `test_lost_logs.py`, `drills`).
 """
 
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyiceberg.io import InputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.scan import discovery
 from lake_assets.commands.mend.recover import recover
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.small_lakes import sequence
 
 ITEMS = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
 HOUR = timedelta(hours=1)
+SHOP = {1: "changed", 3: "c", 4: "new"}
+"""The rows of `applied_shop`."""
+UNTIMED = {"timestamp_column_name": None}
+"""The setting of a source without a timestamp column, for `untimed_shop`."""
+UNTIMED_PARTS = {1: "a", 2: "b"}, {3: "c"}
+_HEADER = "Op,id,v,change_seq,BI_id"
+
+
+def applied_shop(bench: Bench, apply: Callable[[], object]) -> dict[int, str]:
+    """Writes a load of three rows, and changes that update one of them and delete another; applies them, and returns
+    the table's expected rows."""
+    bench.put(loaded({1: "a", 2: "b", 3: "c"}))
+    bench.put(changed(Clock(), ("U", 1, "changed"), ("D", 2, "b"), ("I", 4, "new")))
+    apply()
+    return dict(SHOP)
+
+
+def untimed_part(
+    bench: Bench, rows: Iterable[tuple[int, str]], number: int = 1, *, quoted: bool = False
+) -> None:
+    """Writes a full-load file without timestamps."""
+    mark = '"' if quoted else ""
+    lines = [f"I,{mark}{n}{mark},{mark}{v}{mark},," for n, v in rows]
+    bench.put_text(f"public/items/LOAD{number:08X}.csv", _HEADER, *lines)
+
+
+def untimed_shop(bench: Bench, apply: Callable[[], object]) -> dict[int, str]:
+    """As `applied_shop`, with a load of two parts, in a source without a timestamp column."""
+    for number, rows in enumerate(UNTIMED_PARTS, 1):
+        untimed_part(bench, rows.items(), number)
+    changes = (f"U,1,changed,{sequence(5)},", f"D,2,b,{sequence(6)},", f"I,4,new,{sequence(7)},")
+    bench.put_text("public/items/20260301-121000000.csv", _HEADER, *changes)
+    apply()
+    return dict(SHOP)
+
+
+@contextmanager
+def without_digests() -> Iterator[None]:
+    """Files are logged as those of an earlier version, or as those that are too large to be compared."""
+    with patch.object(discovery, "inspect_file", lambda *given: replace(inspect_file(*given), content=None)):
+        yield
+
+
+def back_up_of_gone_metadata(bench: Bench, table: str) -> None:
+    """The catalog is restored from a backup, and names a metadata file of the table that is gone."""
+    catalog = bench.lake.runtime.catalog
+    newest = path_of(catalog.load_table(table).metadata_location)
+    former = newest.with_name(f"00000-former{newest.name}")
+    shutil.copy(newest, former)
+    catalog.drop_table(table)
+    catalog.register_table(table, f"file://{former}")
+    former.unlink()
 
 
 def loaded(values: dict[int, str], *, part: int = 1, at: datetime = NOON) -> DmsFile:

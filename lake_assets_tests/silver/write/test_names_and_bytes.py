@@ -20,15 +20,6 @@ SOME = {ITEMS: TABLES[ITEMS] | {"also": ["change_log"]}, BARE: TABLES[BARE]}
 """A table of current rows with its log, and one without a key."""
 
 
-def objects(lake: Lake) -> dict[str, list[Path]]:
-    """By folder and name without extension, the objects in the bucket."""
-    assert lake.bench.location is not None
-    found: dict[str, list[Path]] = {}
-    for path in sorted(p for p in lake.bench.location.rglob("*.csv*") if not p.name.startswith(".")):
-        found.setdefault(str(path.relative_to(lake.bench.location)).partition(".")[0], []).append(path)
-    return found
-
-
 def is_right(lake: Lake) -> None:
     """Compares each table with the source, or, where it keeps the past, with its files."""
     bench = lake.bench
@@ -41,20 +32,6 @@ def is_right(lake: Lake) -> None:
     for name in {"items_changes", "items_history", "soft"}.intersection(lake.names):
         found = rebuild(bench.lake.runtime, lake.target(name), publish=False)
         assert found.equal, (name, found)
-
-
-def there_and_back(lake: Lake, random: Random) -> None:
-    """Every `….csv` becomes `….csv.gz`, and then `….csv` with other bytes."""
-    for path, *_ in objects(lake).values():
-        lake.spell(path, path.with_name(f"{path.name}.gz"), random, reorder=False)
-        path.unlink()
-    lake.turn()
-    ordered = bool(lake.bench.dms["change_sequence_column"])
-    for place, (packed, *_) in objects(lake).items():
-        to = packed.with_name(packed.name.removesuffix(".gz"))
-        lake.spell(packed, to, random, reorder=ordered or "LOAD" in place)
-        packed.unlink()
-    lake.turn()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +50,7 @@ def test_files_that_change_their_names_and_come_back(
     lake.changes(("U", 1, "new"), ("I", 7, "i"), ("D", 4, "loaded"))
     lake.turn()
     before = lake.rows()
-    there_and_back(lake, Random(1))
+    lake.there_and_back(Random(1), lake.turn)
     assert lake.rows() == before
     lake.changes(("U", 2, "new"), ("I", 8, "i"))
     lake.turn()
@@ -88,7 +65,7 @@ def random_chain(lake: Lake, seed: int, steps: int) -> None:
     lake.turn()
     ordered = bool(lake.bench.dms["change_sequence_column"])
     for number in range(steps):
-        chosen = objects(lake)
+        chosen = lake.objects()
         for place in random.sample(sorted(chosen), random.randint(1, len(chosen))):
             paths = chosen[place]
             source = random.choice(paths)
