@@ -104,13 +104,15 @@ def forget(bench: Bench, *keys: int) -> None:
 
 def left_of_her(*folders: Path) -> list[str]:
     """The files that have something of hers, decoded in every way."""
+    return left_of(HERS, *folders)
+
+
+def left_of(values: "re.Pattern[bytes]", *folders: Path) -> list[str]:
+    """The files that have one of the values, decoded in every way."""
+    found = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return sorted(
-        {str(path) for folder in folders for path in folder.rglob("*") if path.is_file() and _has_any(path)}
+        str(path) for path in found if any(values.search(text) for text in _texts(path, path.read_bytes()))
     )
-
-
-def _has_any(path: Path) -> bool:
-    return any(HERS.search(text) for text in _texts(path, path.read_bytes()))
 
 
 def _texts(path: Path, content: bytes) -> Iterator[bytes]:
