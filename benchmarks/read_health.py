@@ -64,23 +64,26 @@ def scans(
         times = 0
 
 
-def scanned(spark: SparkSession, load: Callable[[str], Table], repeat: int) -> tuple[Scanned, Scanned]:
-    """The fastest of some scans of each, because other work on the machine only adds to them. The two take turns."""
+def scanned(
+    spark: SparkSession,
+    load: Callable[[str], Table],
+    repeat: int,
+    names: tuple[str, str] = ("silver.worn", "silver.fresh"),
+    catalog: str = "lake",
+) -> tuple[Scanned, Scanned]:
+    """The fastest of some scans of each, because other work on the machine only adds to them. The two take turns.
+    `names`: of the table and of its copy."""
     ways: dict[str, Callable[[str], object]] = {
-        "Spark": lambda name: (
-            spark.table(f"lake.silver.{name}").write.format("noop").mode("overwrite").save()
-        ),
-        "PyIceberg": lambda name: load(f"silver.{name}").scan().to_arrow(),
+        "Spark": lambda name: spark.table(f"{catalog}.{name}").write.format("noop").mode("overwrite").save(),
+        "PyIceberg": lambda name: load(name).scan().to_arrow(),
     }
-    seconds = {name: dict[str, float]() for name in ("worn", "fresh")}
+    seconds = {name: dict[str, float]() for name in names}
     for _, (way, read), (name, of_table) in product(range(repeat), ways.items(), seconds.items()):
         begin = time.perf_counter()
         read(name)
         of_table[way] = min(of_table.get(way, math.inf), time.perf_counter() - begin)
     worn, fresh = (
-        Scanned(
-            health(load(f"silver.{name}"), MaintenanceConfig(), datetime.now(UTC), SILVER).files, of_table
-        )
+        Scanned(health(load(name), MaintenanceConfig(), datetime.now(UTC), SILVER).files, of_table)
         for name, of_table in seconds.items()
     )
     return worn, fresh
