@@ -33,6 +33,7 @@ def purge(maintenance: TableMaintenance, tag: str | None = None) -> None:
         return
     _drop_refs(maintenance, table, tag)
     maintenance.compact(worn_share=ANY)
+    maintenance.compact_manifests()
     _forget_removed(maintenance)
     # The commit that removes a file still lists it, with the bounds of its values. The next commit does not.
     maintenance.restamp(always=True)

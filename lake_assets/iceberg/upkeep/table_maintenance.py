@@ -54,6 +54,7 @@ UNDER_WAY = timedelta(minutes=5)
 """Maintenance does not wait for an attempt that began longer ago: such an attempt is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
 BYTES_OF_PART = 1 << 30
+"""The most bytes of a slice of a rewrite, and those of a table for each of its commits."""
 MOST_PARTS = 10
 MOST_IDS = 1000
 """Snapshot ids in one statement."""
@@ -139,6 +140,7 @@ class TableMaintenance:
         try:
             self._retrying("change its partitions", self.repartition)
             done.files_rewritten = self._retrying("rewrite its files", self.compact)
+            self._retrying("rewrite its manifests", self.compact_manifests)
         except ApplyConflict as error:
             done.error = error  # but a commit of the failed step must not hide the position
         done.restamped = self._retrying("repeat its position", self.restamp)
@@ -161,15 +163,39 @@ class TableMaintenance:
                 self.spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
 
     def compact(self, worn_share: float = WORN_SHARE) -> int:
-        """Rewrites small data files, files with a larger share of deleted rows, and manifests; returns the number of
-        data files that it rewrote.
+        """Rewrites small data files and files with a larger share of deleted rows; returns how many.
 
-        It commits a large table in several parts, so that a conflict with a batch costs the work of one part only.
+        A slice is a partition, or a part of a large one. A batch that changes files of a slice meanwhile costs the work
+        of the commit that the slice is in: the next maintenance takes its files. Large tables are committed in several
+        parts. If a whole rewrite was lost, it is repeated in as many parts as there may be.
         """
         table = self.take_back()
+        rewritten = self._rewrite(table, worn_share, _parts(table))
+        for _ in range(ATTEMPTS - 1):
+            before, table = table, load_table(self.catalog, self.identifier)
+            if rewritten or _head_id(before) == _head_id(table):
+                break
+            rewritten = self._rewrite(table, worn_share, MOST_PARTS)
+        return rewritten
+
+    def compact_manifests(self) -> None:
+        """Rewrites what lists the data files and their deleted rows: manifests, and files of deletes of format v2."""
+        table = load_table(self.catalog, self.identifier)
+        snapshot = current_snapshot(table)
+        assert table is not None
+        assert snapshot is not None
+        if table.format_version == 2:
+            self._call("rewrite_position_delete_files")
+        if len(snapshot.manifests(table.io)) >= MIN_SMALL_FILES:
+            self.rewrite_manifests()
+
+    def _rewrite(self, table: Table | None, worn_share: float, parts: int) -> int:
+        """Rewrites data files in so many commits; returns the number of those that are replaced. 0 also if other
+        commits came first in all parts: Iceberg then reports no failure."""
         options = {
             "partial-progress.enabled": "true",
-            "partial-progress.max-commits": str(_parts(table)),
+            "partial-progress.max-commits": str(parts),
+            "max-file-group-size-bytes": str(BYTES_OF_PART),
             "target-file-size-bytes": str(FILE_SIZE),
             "min-input-files": str(MIN_SMALL_FILES),
             # A large file costs no reader anything: it is rewritten for its deleted rows alone.
@@ -185,14 +211,6 @@ class TableMaintenance:
         figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
             raise ApplyConflict(f"{self.identifier}: a batch committed first")
-        table = load_table(self.catalog, self.identifier)
-        snapshot = current_snapshot(table)
-        assert table is not None
-        assert snapshot is not None
-        if table.format_version == 2:
-            self._call("rewrite_position_delete_files")
-        if len(snapshot.manifests(table.io)) >= MIN_SMALL_FILES:
-            self.rewrite_manifests()
         return int(figures["rewritten_data_files_count"])
 
     def rewrite_manifests(self) -> None:
@@ -351,6 +369,10 @@ def _parts(table: Table | None) -> int:
     rows take many seconds to rewrite."""
     size = int(summary(current_snapshot(table)).get("total-files-size", "0"))
     return min(MOST_PARTS, 1 + size // BYTES_OF_PART)
+
+
+def _head_id(table: Table | None) -> int | None:
+    return table.metadata.current_snapshot_id if table is not None else None
 
 
 def _newest_whole(table: Table) -> Snapshot | None:
