@@ -1,4 +1,4 @@
-"""A column of a table's contract, and the masks of silver's columns.
+"""A column of a table's contract, the masks of silver's columns, and the partition transforms of a column.
 
 Here: their declarations in lake.yaml. Not here: the table (`tables.py`), the Spark type (`spark/types.py`), masking a
 value (`silver/changes/in_silver.py`).
@@ -17,6 +17,23 @@ _TYPE = re.compile(
     r"^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|binary|uuid|json"
     r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
 )
+_PARTITION = re.compile(
+    r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?P<counted>bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
+)
+_TIMESTAMPS = ("timestamp", "timestamptz")
+_DATES = (*_TIMESTAMPS, "date")
+_TRUNCATED = ("int", "long", "decimal", "string", "binary", "uuid", "json", "time")
+# No double: Spark sorts 0.0 and -0.0 as equal, and Iceberg takes them as two partitions and refuses to go back to one.
+_PARTITIONED = {
+    "hour": _TIMESTAMPS,
+    "day": _DATES,
+    "month": _DATES,
+    "year": _DATES,
+    "truncate": _TRUNCATED,
+    "bucket": (*_TRUNCATED, *_DATES),
+    "identity": (*_TRUNCATED, *_DATES, "boolean"),
+}
+"""The types of columns that each partition transform takes."""
 
 
 class Column(Model):
@@ -174,3 +191,19 @@ TableColumns = Annotated[
     ),
 ]
 """The columns of a table; none if they are those of the source database, until it has been read."""
+
+
+def partition_mistake(entry: str, types: dict[str, str]) -> str | None:
+    """The mistake in an entry of partition_by, by the Iceberg spec's table of transforms and source types."""
+    if (match := _PARTITION.fullmatch(entry)) is None:
+        cut = "; quote one with a comma" if entry.count("(") != entry.count(")") else ""
+        return f"{entry!r} is not a partition transform such as day(started_at) or bucket(16, id){cut}"
+    column = match["of"] or match["by"] or match["same"]
+    if column not in types:
+        return f"{entry} names {column}, which columns does not have{did_you_mean(column, types)}"
+    allowed = _PARTITIONED[match["time"] or match["counted"] or "identity"]
+    if types[column].partition("(")[0] not in allowed:
+        return (
+            f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is of type {types[column]}"
+        )
+    return None

@@ -20,44 +20,10 @@ from lake_assets.config.checks import (
     TableCheck,
     check_mistakes,
 )
-from lake_assets.config.columns import Column, Mask, Masks, TableColumns, mask_mistakes
+from lake_assets.config.columns import Column, Mask, Masks, TableColumns, mask_mistakes, partition_mistake
 from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 from lake_assets.local_times import AmbiguousTimes, LocalClock
-
-_PARTITION = re.compile(
-    r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?P<counted>bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
-)
-_TIMESTAMPS = ("timestamp", "timestamptz")
-_DATES = (*_TIMESTAMPS, "date")
-_TRUNCATED = ("int", "long", "decimal", "string", "binary", "uuid", "json", "time")
-# No double: Spark sorts 0.0 and -0.0 as equal, and Iceberg takes them as two partitions and refuses to go back to one.
-_PARTITIONED = {
-    "hour": _TIMESTAMPS,
-    "day": _DATES,
-    "month": _DATES,
-    "year": _DATES,
-    "truncate": _TRUNCATED,
-    "bucket": (*_TRUNCATED, *_DATES),
-    "identity": (*_TRUNCATED, *_DATES, "boolean"),
-}
-"""The types of columns that each partition transform takes."""
-
-
-def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
-    """The mistake in an entry of partition_by, by the Iceberg spec's table of transforms and source types."""
-    if (match := _PARTITION.fullmatch(entry)) is None:
-        cut = "; quote one with a comma" if entry.count("(") != entry.count(")") else ""
-        return f"{entry!r} is not a partition transform such as day(started_at) or bucket(16, id){cut}"
-    column = match["of"] or match["by"] or match["same"]
-    if column not in types:
-        return f"{entry} names {column}, which columns does not have{did_you_mean(column, types)}"
-    allowed = _PARTITIONED[match["time"] or match["counted"] or "identity"]
-    if types[column].partition("(")[0] not in allowed:
-        return (
-            f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is of type {types[column]}"
-        )
-    return None
 
 
 class Mode(StrEnum):
@@ -191,6 +157,8 @@ class TableConfig(Model):
     primary_key: tuple[str, ...] = ()
     name: str | None = None
     """Name of the silver table; by default, the source table's name in lower case, with `_` for a dot."""
+    keep_history: Duration | None = None
+    """Maintenance removes versions of `history` and changes of `change_log` that ended or were made longer ago."""
     folders: tuple[str, ...] = ()
     """Globs of further folders in the table's schema whose files are the table's, such as `sales_*`: the partitions of
     a partitioned table, into whose folders DMS writes its changes. See docs/partitioned_tables.md."""
@@ -303,7 +271,7 @@ class TableConfig(Model):
         yield from self._kept_mistakes(types)
         yield from self._key_mistakes(types)
         for entry in self.partition_by:
-            if wrong := _partition_mistake(entry, types):
+            if wrong := partition_mistake(entry, types):
                 yield ("partition_by",), wrong
         matched: Collection[str] = types if self.mode is Mode.FULL_ROW else self.primary_key
         for keys, text in mask_mistakes(self.mask, self.columns, matched, self.defaults):
@@ -312,6 +280,8 @@ class TableConfig(Model):
         ends = [layout.until for layout in self.earlier]
         if ends != sorted(set(ends)):
             yield ("earlier",), "must be listed from the oldest to the newest"
+        if self.keep_history is not None and FURTHER_SHAPES.keys().isdisjoint((self.mode, *self.also)):
+            yield ("keep_history",), "the table has no history and no change_log: add one to also"
         for shape in self.also:
             if shape not in FURTHER_SHAPES or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a table with mode: {self.mode}"

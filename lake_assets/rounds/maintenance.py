@@ -7,6 +7,7 @@ Here: both. Not here: the steps (`iceberg/upkeep/table_maintenance.py`), the tab
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.trim_history import trim_history
 from lake_assets.silver.batch_log.batches_table import BatchLog
 from lake_assets.silver.batch_log.record_batches import record_batches
 from lake_assets.silver.table.guard import refuse_foreign_commits
@@ -63,10 +65,12 @@ def maintain_silver(
     try:
         # A re-stamp above another writer's commit would hide it.
         refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
+        # First, so that the files with removed rows are rewritten.
+        removed = trim_history(runtime, target, datetime.now(UTC)) if Part.FILES in parts else 0
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    return _maintain(
+    done = _maintain(
         runtime,
         target.identifier,
         SILVER,
@@ -76,6 +80,8 @@ def maintain_silver(
         target.partition_by,
         recorder(runtime),
     )
+    done.rows_removed = removed
+    return done
 
 
 def recorder(runtime: LakeRuntime) -> "Callable[[Table], object]":

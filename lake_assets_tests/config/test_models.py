@@ -170,6 +170,7 @@ def test_table(settings):
             "a table without one cannot be kept as history",
         ),
         ({"primary_key": [], "mode": "soft_delete"}, "cannot be kept as soft_delete"),
+        ({"keep_history": "400d"}, "the table has no history and no change_log: add one to also"),
         ({"also": ["soft_delete"]}, "soft_delete is no further shape of a table with mode: current"),
         (
             {"mode": "history", "also": ["history"]},

@@ -76,6 +76,8 @@ class Maintained:
     branches_dropped: int = 0
     restamped: bool = False
     orphans_removed: int = 0
+    rows_removed: int = 0
+    """Of a table with `keep_history`."""
     bytes_removed: int = 0
     """Of superseded files of a source."""
     seconds: float = 0.0

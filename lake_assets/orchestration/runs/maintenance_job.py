@@ -123,6 +123,7 @@ def observation(table: TableUpkeep, done: Maintained) -> dg.AssetObservation:
         "snapshots_before": done.snapshots_before,
         "snapshots_after": done.snapshots_after,
         "orphan_files_removed": done.orphans_removed,
+        "rows_removed": done.rows_removed,
         "maintenance_seconds": done.seconds,
     }
     return dg.AssetObservation(

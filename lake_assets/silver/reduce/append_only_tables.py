@@ -24,7 +24,7 @@ from lake_assets.silver.batch.reader import BatchReader
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.rewritten import former_content, rewritten
-from lake_assets.silver.reduce.compare_rewritten import not_in_log, rows_of_commits
+from lake_assets.silver.reduce.compare_rewritten import not_in_log, rows_of_commits, since_history
 from lake_assets.silver.reduce.current.late_batch import refuse_missing
 from lake_assets.silver.reduce.edit import Edit, EveryRow, Recounted, Rows
 from lake_assets.silver.reduce.events import has_own_sequence
@@ -43,7 +43,7 @@ def whole_log(reader: BatchReader, reading: Reading) -> Edit:
     refuse_changes(context.target, reading, seen)
     edit = _held(reader, reading, after="")
     if edit is None:
-        changes, counted = reading.good, Observed()
+        changes, counted = since_history(context, reading.good), Observed()
         if _may_repeat(context, late=False):
             changes = each_once(changes)
         rows = counted.on(_columns(context.target, changes), F.count(F.lit(1)).alias("rows"))
@@ -73,6 +73,10 @@ def _compared(reader: BatchReader, reading: Reading, known: Sequence[LoggedFile]
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
     rows, late = seen.used, is_late(seen.min_sequence, context.position.max_sequence)
+    if _has_removed(context, seen):
+        with context.watch.stage("repetitions"):
+            delta = checkpointed(since_history(context, delta))
+            rows = delta.count()
     if known:
         with context.watch.stage("repetitions"):
             delta = checkpointed(_without_known(context, known, delta))
@@ -93,9 +97,17 @@ def _held(reader: BatchReader, reading: Reading, *, after: str) -> Edit | None:
     context, seen = reader.context, reader.seen
     if reading.held is None or context.retries or context.batch.again:
         return None
-    if is_late(seen.min_sequence, after) or not reading.held.sequences_differ:
+    if is_late(seen.min_sequence, after) or not reading.held.sequences_differ or _has_removed(context, seen):
         return None
     return Edit(added=Rows(reading.held.log_rows), keys=seen.used, rows=seen.used)
+
+
+def _has_removed(context: BatchContext, seen: ChangeFigures) -> bool:
+    """Whether some of the changes are of the time from which a change log has none any more."""
+    ended, first = context.position.history_from, seen.min_commit_ts
+    return (
+        context.target.mode is Mode.CHANGE_LOG and None not in (ended, first) and first < ended  # type: ignore[operator]
+    )
 
 
 def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> None:

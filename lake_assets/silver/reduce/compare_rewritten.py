@@ -11,6 +11,7 @@ Here: that comparison. Not here: which files these are (`silver/plan/rewritten.p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from urllib.parse import unquote
@@ -30,7 +31,7 @@ from lake_assets.silver.reduce.events import events
 from lake_assets.silver.reduce.key_states import table_image
 from lake_assets.silver.reduce.past.history_and_soft_delete import epoch_beginning
 from lake_assets.silver.table.change_events import key_columns
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.sql import Sql, literal, quoted, sql
 from lake_assets.words import does, many
 
 _NOT_ALL = ", and not all files that the table would be recomputed from are in the bucket"
@@ -116,7 +117,20 @@ def _not_in_table(context: BatchContext, rows: DataFrame) -> DataFrame:
         )  # later ones are not applied yet
     if context.target.mode is Mode.HISTORY:
         return _not_in_history(context, rows)
-    return not_in_log(context, rows)
+    return not_in_log(context, since_history(context, rows))
+
+
+def since_history(context: BatchContext, changes: DataFrame) -> DataFrame:
+    """The changes without those that a change log does not keep any more."""
+    ended = context.position.history_from
+    if context.target.mode is not Mode.CHANGE_LOG or ended is None:
+        return changes
+    return changes.filter(sql("NOT {ended}", ended=committed_before(ended)))
+
+
+def committed_before(moment: datetime) -> Sql:
+    """The condition for changes that were committed before that time; false for one without a time."""
+    return sql("coalesce(_commit_ts < TIMESTAMP {moment}, false)", moment=literal(moment.isoformat()))
 
 
 def not_in_log(context: BatchContext, rows: DataFrame) -> DataFrame:

@@ -35,6 +35,7 @@ ALL = "all"
 UNKNOWN_ROWS = "lake.unknown-rows"
 MASKS = "lake.masks"
 FOLDERS = "lake.folders"
+HISTORY_FROM = "lake.history-from"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 REPAIR = "repair"
@@ -83,6 +84,9 @@ class Position:
     """The masks of its rows, as `masks.described` writes them; empty without any."""
     folders: str = ""
     """Which folders were the table's, as `FolderRule.text` writes it; empty if only the folder of its name was."""
+    history_from: datetime | None = None
+    """Versions that ended earlier, and changes that were committed earlier, are removed from a table that keeps them,
+    UTC."""
     mark: LogMark | None = None
     """The log of the offset; None if the commit does not record it."""
     pause: str = ""
@@ -108,6 +112,8 @@ class Position:
             properties[MASKS] = self.masks
         if self.folders:
             properties[FOLDERS] = self.folders
+        if self.history_from is not None:
+            properties[HISTORY_FROM] = self.history_from.astimezone(UTC).isoformat()
         return properties | (self.mark.properties() if self.mark is not None else {})
 
 
@@ -131,6 +137,7 @@ def read_position(table: Table | None) -> Position:
         if LOG_OFFSET in properties:
             refuse_newer(".".join(table.name()), properties)
             commit_ts, cut = properties.get(MAX_COMMIT_TS), properties.get(CUT)
+            history_from = properties.get(HISTORY_FROM)
             return Position(
                 log_offset=int(properties[LOG_OFFSET]),
                 epoch=int(properties[EPOCH]),
@@ -144,6 +151,7 @@ def read_position(table: Table | None) -> Position:
                 unknown_rows=int(properties.get(UNKNOWN_ROWS, "0")),
                 masks=properties.get(MASKS, ""),
                 folders=properties.get(FOLDERS, ""),
+                history_from=datetime.fromisoformat(history_from) if history_from else None,
                 mark=LogMark.read(properties),
                 pause=pause_of(table),
             )

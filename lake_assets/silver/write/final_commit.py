@@ -43,6 +43,7 @@ def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
         contract_version=context.contracts.versions[-1].number,
         masks=described(context.target),
         folders=context.target.folder_rule.text,
+        history_from=position.history_from,
         mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,

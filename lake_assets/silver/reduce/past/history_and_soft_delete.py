@@ -46,7 +46,7 @@ from lake_assets.silver.reduce.past.timeline import (
 )
 from lake_assets.silver.table.change_events import EARLIER, OWN, key_columns
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
-from lake_assets.spark.sql import Sql, quoted
+from lake_assets.spark.sql import Sql, quoted, sql
 
 
 def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
@@ -71,7 +71,10 @@ def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
     # If the full load may have the values that updates lack, a batch before may have taken its row for another one.
     in_load = may_be_in_load(context, seen) and not own.filter(lacks_columns()).isEmpty()
-    if begun_before or reader.recomputes_keys or in_load:
+    # Of a version that was removed, the table does not know when its key was gone, either.
+    ended, earliest = context.position.history_from, instant(first.get["first"])
+    is_removed = context.target.mode is Mode.HISTORY and ended is not None and earliest < ended
+    if begun_before or reader.recomputes_keys or in_load or is_removed:
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
@@ -88,7 +91,7 @@ def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
             rows = versions.after(before, affecting, again.observations, end=since)
             rows = again.checkpointed(rows, *versions.observed)
     else:
-        since = instant(first.get["first"])
+        since = earliest
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
@@ -192,8 +195,13 @@ class _Versions:
             timeline = with_whole_images(spark, target, timeline, self._begins, overlap_end=overlap)
         timeline = departures_first(timeline, target)
         timeline = self._images.on(timeline, F.count_if(~F.col("_tombstone")).alias("images"))
-        shape = history.versions if target.mode is Mode.HISTORY else soft_delete.rows
-        return self._rows.on(shape(timeline, target), F.count(F.lit(1)).alias("rows"))
+        if target.mode is Mode.HISTORY:
+            rows = history.versions(timeline, target)
+            if (ended := self._context.position.history_from) is not None:
+                rows = rows.filter(sql("NOT {ended}", ended=history.ended_before(ended)))
+        else:
+            rows = soft_delete.rows(timeline, target)
+        return self._rows.on(rows, F.count(F.lit(1)).alias("rows"))
 
     @property
     def overlap_end(self) -> datetime | None:

@@ -27,6 +27,11 @@ def concerned(since: datetime) -> Sql:
     )
 
 
+def ended_before(moment: datetime) -> Sql:
+    """The condition for versions that ended before that time; false for one that lasts."""
+    return sql("coalesce(_valid_to < TIMESTAMP {moment}, false)", moment=literal(moment.isoformat()))
+
+
 def as_timeline(rows: DataFrame, target: Target, until: datetime | None) -> DataFrame:
     """The versions as a timeline; with `until`, only their events before that time."""
     died = F.col("_valid_to")

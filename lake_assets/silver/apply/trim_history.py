@@ -1,0 +1,71 @@
+"""Removing the versions and changes of long ago from a table that keeps them, in one commit that keeps the position.
+
+The commit records the time, and every batch, replay and rebuild leaves out what ended or was made before it: so the
+table is a function of its files and this time. Here: the edit, and applying it. Not here: when
+(`rounds/maintenance.py`).
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from lake_assets.config import Mode
+from lake_assets.iceberg.table_io import current_snapshot, load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.apply.planned import Planned, in_context, retrying
+from lake_assets.silver.batch.context import BatchContext
+from lake_assets.silver.batch.result import BatchResult
+from lake_assets.silver.plan.members import living_files
+from lake_assets.silver.plan.plan import Batch
+from lake_assets.silver.reduce.compare_rewritten import committed_before
+from lake_assets.silver.reduce.edit import Edit, Matching, Recounted
+from lake_assets.silver.reduce.past.scd2_versions import ended_before
+from lake_assets.silver.reduce.touched_periods import touched_by_rows
+from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets.silver.table.position import read_position
+from lake_assets.silver.table.targets import Target
+
+APART = timedelta(days=1)
+"""Between two removals: each marks rows of large files."""
+ENDED = {Mode.HISTORY: ended_before, Mode.CHANGE_LOG: committed_before}
+"""By mode, the condition for rows that ended, or were made, before a time."""
+
+
+def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
+    """Removes the rows that ended longer before `now` (UTC) than `keep_history`; returns how many. Does nothing within
+    a day of the last removal, or without such rows. Raises TableStopped and ApplyConflict."""
+    window = target.config.keep_history
+    if window is None or target.mode not in ENDED:
+        return 0
+    ends = (now - window).astimezone(UTC)
+
+    def once() -> BatchResult | None:
+        table = load_table(runtime.catalog, target.identifier)
+        refuse_unfit(target, table)
+        position = read_position(table)
+        last = position.history_from
+        if current_snapshot(table) is None or (last is not None and ends < last + APART):
+            return None
+        batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut, again=True)
+        logged = runtime.file_log.files(target.source, target.table)
+        living = living_files(logged, target.mode, target.config.on_vanished)
+        planned = Planned(target, table, replace(position, history_from=ends), batch, living)
+        return in_context(runtime, planned, {}, lambda stage: None, work)
+
+    def work(context: BatchContext) -> BatchResult | None:
+        condition = ENDED[context.target.mode](ends)
+        rows = context.main.filter(condition)
+        number = rows.count()
+        if not number:
+            return None
+        edit = Edit(
+            removed=Matching(condition=condition),
+            rows=0,
+            counted=lambda: Recounted(0, replaced=number),
+            touched=touched_by_rows(context.target, rows),
+            repairs=True,
+        )
+        return apply_batch(context, edit=lambda context: edit)
+
+    result = retrying(target, once)
+    return 0 if result is None else result.rows_removed
