@@ -121,8 +121,9 @@ class Mixture:
         table = lake.runtime.catalog.load_table(SILVER)
         for what, number in {
             "files of changes": len(files),
-            "calls of sync and maintain": len(calls),
-            "of which have maintained a table": sum("maintain" in str(one["words"]) for one in calls),
+            "calls of sync": sum(one["words"] == ["sync"] for one in calls),
+            "tables that sync has maintained by itself": sum(len(one["maintained"]) for one in calls),
+            "calls of maintain": sum(one["words"] == ["maintain"] for one in calls),
             "erasures": len(self._erasures),
             "keys erased": len(erased),
             "snapshots of silver that are left": len(table.metadata.snapshots),

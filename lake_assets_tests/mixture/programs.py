@@ -15,20 +15,23 @@ from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from lake_assets.config.config_file import load_lake
+from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import open_lake
+from lake_assets.rounds.due_maintenance import TableUpkeep
 from lake_assets.spark.sql import sql, table_address
 from lake_assets_tests.helpers.lakes.bench import comparable
 from lake_assets_tests.helpers.lakes.command_lake import call
 from lake_assets_tests.mixture.people import CITIES, DAYS, KEEP_SECONDS, SILVER
 
 READ = (SILVER, SILVER, SILVER, f"{SILVER}_changes", f"{SILVER}_history", CITIES, DAYS)
-HOLDS = (0.0, 0.0, 0.0, 0.5, 3.0)
+HOLDS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 3.0)
 """Times of KEEP_SECONDS for which a reader keeps a snapshot before it reads it."""
 Reader = Callable[[Table, str, int], pa.Table]
 """Reads a table, whose name in the catalog is given, at a snapshot."""
@@ -106,23 +109,23 @@ def _chain(table: Table) -> list[tuple[int, int | None, int | None, dict[str, in
 
 def syncs(folder: Path, seed: int, record: Callable[[dict[str, Any]], None]) -> None:
     """Calls `sync` until it is over, and `maintain` now and then."""
-    random = Random(f"{seed} sync")
-    while not (folder / "over").exists():
-        words = ["maintain"] if random.random() < 0.05 else ["sync"]
-        out = StringIO()
-        began = time.time()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = call(folder, *words)
-        record(
-            {
-                "words": words,
-                "code": code,
-                "said": out.getvalue()[-3000:],
-                "began": began,
-                "ended": time.time(),
-            }
-        )
-        time.sleep(random.choice((0.0, 0.0, 1.0, 4.0)))
+    random, maintained = Random(f"{seed} sync"), list[str]()
+    run = TableUpkeep.run
+
+    def noted(one: TableUpkeep) -> Maintained:
+        maintained.append(f"{one.table}: {one.reason}")
+        return run(one)
+
+    with patch.object(TableUpkeep, "run", noted):
+        while not (folder / "over").exists():
+            words = ["maintain"] if random.random() < 0.05 else ["sync"]
+            out, began = StringIO(), time.time()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+                code = call(folder, *words)
+            told = {"words": words, "code": code, "said": out.getvalue()[-3000:], "maintained": [*maintained]}
+            record(told | {"began": began, "ended": time.time()})
+            maintained.clear()
+            time.sleep(random.choice((0.0, 0.0, 1.0, 4.0)))
 
 
 def main(kind: str, folder: Path, seed: int) -> None:
