@@ -149,7 +149,7 @@ def test_it_is_off_by_default(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_late_changes_of_removed_versions(story: Story) -> None:
-    """The table has lost when key 2 was gone: it is read from the files again."""
+    """The table has lost when key 2 was gone: a late batch reads it from the files of the epoch."""
     at = NOON + HOUR / 2
     story.change(("I", 2, "again"), after=40 * DAY)
     story.trim(story.clock.now + 2 * HOUR)

@@ -71,10 +71,7 @@ def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
     # If the full load may have the values that updates lack, a batch before may have taken its row for another one.
     in_load = may_be_in_load(context, seen) and not own.filter(lacks_columns()).isEmpty()
-    # Of a version that was removed, the table does not know when its key was gone, either.
-    ended, earliest = context.position.history_from, instant(first.get["first"])
-    is_removed = context.target.mode is Mode.HISTORY and ended is not None and earliest < ended
-    if begun_before or reader.recomputes_keys or in_load or is_removed:
+    if begun_before or reader.recomputes_keys or in_load:
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
@@ -91,7 +88,7 @@ def changed_versions(reader: BatchReader, reading: Reading) -> Edit:
             rows = versions.after(before, affecting, again.observations, end=since)
             rows = again.checkpointed(rows, *versions.observed)
     else:
-        since = earliest
+        since = instant(first.get["first"])
         with context.watch.stage("versions"):
             rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
