@@ -140,10 +140,12 @@ class Mart:
             raise ValueError(f"{self.name} has a key, which is for marts with partition_column=None")
         if unknown := set(self.key) - {column.name for column in self.columns}:
             raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}, which its key names")
-        kind = next((c.type for c in self.columns if c.name == self.partition_column), None)
-        if self.partitions is Grain.HOUR and kind != "timestamptz":
+        declared = {column.name: column.type for column in self.columns}
+        kind = "timestamptz" if self.partitions is Grain.HOUR else "date"
+        if self.partition_column is not None and declared.get(self.partition_column) != kind:
             raise ValueError(
-                f"{self.name} has partitions by hour: its partition_column must be one of its columns, a timestamptz"
+                f"{self.name} has partitions by {self.partitions}: its partition_column, {self.partition_column}, must "
+                f"be one of its columns, a {kind}; a mart without partitions has none (None, in SQL null)"
             )
 
     @property

@@ -137,6 +137,17 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, case: str) -> Non
     )
 
 
+def test_days_without_their_column(tmp_path: Path) -> None:
+    """Such a mart would never be computed, and nobody would know why."""
+    text = GOOD.replace("  day: date\n", "  of: date\n").replace("AS day", "AS of")
+    with pytest.raises(
+        LakeError, match=r"dear_items\.sql .*its partition_column, day, must be one of its columns"
+    ):
+        load_mart(written(tmp_path, text))
+    found = load_mart(written(tmp_path, text.replace("settings:", "partition_column: of\nsettings:")))
+    assert found.partition_column == "of"
+
+
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(LakeError, match=r"nowhere\.sql cannot be used as a mart: .*No such file"):
         load_mart("nowhere.sql")

@@ -62,7 +62,8 @@ def test_a_partition_names_no_shorter_period_and_a_month_no_week(
         spec.add_field("at", transform)
     rule = Input("shop", "trips", Follow.PARTITION, "started")
     for grain in Grain:
-        of = replace(mart(rule), columns=(parse_column("day", "timestamptz"),), partitions=grain)
+        kind = "timestamptz" if grain is Grain.HOUR else "date"
+        of = replace(mart(rule), columns=(parse_column("day", kind),), partitions=grain)
         tracked = tracked_columns([of], lake)["shop", "trips"]
         named = naming_transform(table, "at", grain)
         expected = (True, transform) if grain in NAMED[transform] else (False, None)
