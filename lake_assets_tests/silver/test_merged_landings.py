@@ -147,7 +147,7 @@ def test_positions_that_lake_yaml_does_not_show(
 
         def moved(run: list[LoggedFile], store: ObjectStore) -> list[Merged]:
             found = [*merged_files(run, store)]
-            patched.setattr(merged_landings, "_positions", lambda table: {run[1].offset})
+            patched.setattr(merged_landings, "positions_of", lambda table: {run[1].offset})
             return found
 
         patched.setattr(merged_landings, "merged_files", moved)
