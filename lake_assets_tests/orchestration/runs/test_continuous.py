@@ -31,7 +31,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import engine
 from lake_assets.silver.apply.turn import Turn
 from lake_assets.silver.batch.result import TableResult
-from lake_assets.silver.plan import planner
+from lake_assets.silver.plan import plan
 from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN, open_instance
@@ -198,7 +198,7 @@ def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         return apply_table(runtime, target, *given)
 
     monkeypatch.setattr(engine, "apply_table", apply)
-    monkeypatch.setattr(planner, "LARGE_ROWS", 3)
+    monkeypatch.setattr(plan, "LARGE_ROWS", 3)
     return go_on
 
 
