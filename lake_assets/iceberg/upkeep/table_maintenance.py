@@ -182,7 +182,7 @@ class TableMaintenance:
 
     def compact_manifests(self) -> None:
         """Rewrites what lists the data files and their deleted rows: manifests, and files of deletes of format v2."""
-        table = load_table(self.catalog, self.identifier)
+        table = self.take_back()  # of a try before, whose answer was lost
         snapshot = current_snapshot(table)
         assert table is not None
         assert snapshot is not None
