@@ -14,7 +14,7 @@ from lake_assets.silver.apply import turn
 from lake_assets.silver.apply.engine import apply_table
 from lake_assets.silver.apply.planned import apply_planned
 from lake_assets.silver.batch.result import BatchResult
-from lake_assets.silver.plan import planner
+from lake_assets.silver.plan import plan
 from lake_assets.silver.plan.cut import NO_CUT
 from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.files.dms_files import load_file
@@ -67,7 +67,7 @@ def test_few_large_batches_are_applied_at_a_time(
 
     monkeypatch.setattr(turn, "apply_planned", applied)
     if large:
-        monkeypatch.setattr(planner, large, 1)
+        monkeypatch.setattr(plan, large, 1)
     bench.apply()
     assert most == (2 if large else 5)
     assert all(bench.rows(name.removeprefix("public.")) == bench.truth(name) for name in TABLES)
