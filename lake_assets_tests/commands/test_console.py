@@ -114,7 +114,7 @@ def test_maintain(
 
     figures = (
         "files_before", "files_after", "files_rewritten", "snapshots_before", "snapshots_after",
-        "branches_dropped", "orphans_removed", "seconds",
+        "orphans_removed", "bytes_removed", "seconds",
     )  # fmt: skip
     done = SimpleNamespace(table=STRANGE, error=LakeError(STRANGE), **dict.fromkeys(figures, 1))
     lake = SimpleNamespace(config=lake_config(tmp_path))

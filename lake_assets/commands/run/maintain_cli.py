@@ -135,7 +135,6 @@ _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
     "rewritten": lambda done: f"{done.files_rewritten:,}",
     "snapshots": lambda done: f"{done.snapshots_before:,} → {done.snapshots_after:,}",
-    "branches\ndropped": lambda done: f"{done.branches_dropped:,}",
     "orphans": lambda done: f"{done.orphans_removed:,}",
     "MB\nremoved": lambda done: f"{done.bytes_removed / 2**20:,.3f}" if done.bytes_removed else "",
     "seconds": lambda done: f"{done.seconds:.1f}",

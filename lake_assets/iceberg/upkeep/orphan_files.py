@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
@@ -66,6 +65,9 @@ def orphan_files(table: Table, age: timedelta, now: datetime) -> list[OrphanFile
     Raises LakeError if a metadata file cannot be read: it may need any of the files. Raises FileNotFoundError if the
     table's own files are not there.
     """
+    # Imported here: it imports pandas, and `status` asks only whether a search is due.
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
     location = table.location().rstrip("/")
     io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
     scheme, netloc, root = io.parse_location(location, io.properties)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from lake_assets.commands.setup.validate import check
@@ -13,7 +14,7 @@ from lake_assets.commands.show.status import status
 from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
 from lake_assets.iceberg.table_io import summary
 from lake_assets.iceberg.upkeep import table_maintenance
-from lake_assets.iceberg.upkeep.table_maintenance import TableMaintenance
+from lake_assets.iceberg.upkeep.table_maintenance import MOST_PARTS, TableMaintenance
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -117,12 +118,26 @@ def test_maintenance_leaves_right_partitions_alone(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("bytes_of_part", "files"), [(1 << 30, ["4"]), (1, ["1"] * 4)], ids=["small", "large"]
+    ("part", "parts", "files"), [(1 << 30, 1, ["4"]), (1, MOST_PARTS, ["1"] * 4)], ids=["small", "large"]
 )
 def test_the_files_of_a_small_table_are_rewritten_in_one_commit(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_of_part: int, files: list[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part: int,
+    parts: int,
+    files: list[str],
 ) -> None:
-    monkeypatch.setattr(table_maintenance, "BYTES_OF_PART", bytes_of_part)
+    rule = table_maintenance._parts
+
+    def as_if_so_large(table: Table | None) -> int:
+        with monkeypatch.context() as patched:
+            patched.setattr(table_maintenance, "BYTES_OF_PART", part)
+            found = rule(table)
+        assert found == parts
+        return found
+
+    monkeypatch.setattr(table_maintenance, "_parts", as_if_so_large)
     monkeypatch.setattr(table_maintenance, "MIN_SMALL_FILES", 2)
     life = Life(tmp_path, "day(at)", **NEVER)
     life.change("I", 101, 102, 103, 104)
