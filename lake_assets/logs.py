@@ -65,4 +65,6 @@ def print_json_if_asked() -> None:
 
 
 def _with_fields(_logger: object, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {**_fields.get(), **event}
+    # A handler that came first has noted its text and time in the record.
+    own = {name: value for name, value in event.items() if name not in ("message", "asctime")}
+    return {**_fields.get(), **own}

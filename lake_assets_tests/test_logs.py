@@ -76,6 +76,12 @@ def test_a_line_has_the_fields_of_its_thread(printed: StringIO) -> None:
         assert lines[f"after {name}"].keys() == {"level", "logger", "event", "timestamp"}
 
 
+def test_a_handler_that_came_first_adds_no_fields() -> None:
+    record = logging.LogRecord("lake_assets.test", logging.INFO, "", 1, "%s is written", ("a",), None)
+    logging.Formatter("%(asctime)s %(message)s").format(record)
+    assert json.loads(json_formatter().format(record)).keys() == {"level", "logger", "event", "timestamp"}
+
+
 def test_an_error_is_in_its_line(printed: StringIO) -> None:
     try:
         raise ValueError("of a file\nwith two lines")
