@@ -7,6 +7,7 @@ import os
 from datetime import timedelta
 from random import Random
 
+from lake_assets.commands.run.maintain import maintain
 from lake_assets_tests.drills.drill import Lakes, drill
 from lake_assets_tests.drills.practice import Practice
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, load_file
@@ -177,6 +178,28 @@ def stale_part(lakes: Lakes) -> None:
     practice.act(actions.copy)
     practice.sync()
     practice.equals({1: "reloaded"})
+
+
+@drill("a file that maintenance deleted")
+def superseded_and_put_back(lakes: Lakes) -> None:
+    practice = lakes.lake()
+    practice.bench.put(loaded({1: "a"}), loaded({2: "former"}, part=2))
+    practice.sync()
+    practice.bench.put(loaded({1: "reloaded"}, at=NOON + 72 * HOUR))
+    practice.sync()
+    part = practice.location / "public/items/LOAD00000002.csv"
+    content, lake = part.read_bytes(), practice.bench.lake
+    for setting in ("keep_snapshots", "keep_superseded_files"):
+        # As if its time were over.
+        object.__setattr__(lake.config.maintenance, setting, timedelta(0))
+    assert [done.error for done in maintain(lake) if done.error is not None] == []
+    assert not part.exists()
+    copy = part.parent / "p2" / part.name
+    copy.parent.mkdir()
+    for place in (part, copy):
+        place.write_bytes(content)
+        practice.sync()
+        practice.equals({1: "reloaded"})
 
 
 @drill("an object is there twice")

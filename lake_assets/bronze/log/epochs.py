@@ -127,7 +127,7 @@ def is_of_earlier_load(
     between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
     same = is_of_same_load(file, before, load_end(before, between, reload=reload))
     stamps = [part.first_commit_ts for part in before if part.first_commit_ts is not None]
-    if same is None and stamps and at not in stamps:
+    if same is None and stamps:
         return at - max(stamps) < begun - at
     return same is True
 

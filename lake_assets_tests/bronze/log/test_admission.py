@@ -136,6 +136,7 @@ def minutes(number):
         ("older content that is put back is no reload", "L1@9 L2@10|L1@0", [1, 1, 1]),
         ("nothing tells: soon after the load before", "L1@0|L1@30 L2@1|L2@31", [1, 2, 1, 2]),
         ("nothing tells: soon before the reload", "L1@0|L1@30 L2@29", [1, 2, 2]),
+        ("a part of the load before, copied after the reload", "L1@0 L2@1|L1@30|L3@1", [1, 1, 2, 1]),
     ],
 )
 def test_reloads_under_new_keys(load, cdc, case, passes, expected):
