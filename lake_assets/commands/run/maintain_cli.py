@@ -122,7 +122,7 @@ _HEALTH: Mapping[str, "Callable[[TableUpkeep], str]"] = {
     "snapshots": lambda each: f"{each.health.snapshots:,}",
     "due": lambda each: each.reason or "-",
     "MB to rewrite": lambda each: f"{each.rewritten_bytes / 2**20:,.1f}" if each.rewritten_bytes else "",
-    "orphan files": lambda each: _orphans(each),
+    "orphan files": _orphans,
 }
 _SUPERSEDED: Mapping[str, "Callable[[tuple[StoredObject, Superseded]], str]"] = {
     "superseded file": lambda entry: entry[0].key,
