@@ -22,7 +22,7 @@ from benchmarks import read_health
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import read
 from benchmarks.large_tables.results import PRODUCT
-from benchmarks.large_tables.workloads import Source, Workload
+from benchmarks.large_tables.workloads import NOTE, Source, Workload, values
 from lake_assets.config import ContinuousConfig
 from lake_assets.iceberg.table_io import TABLE_PROPERTIES
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
@@ -38,6 +38,11 @@ ENDS_OF_ROUNDS = 100
 ENDS_OF_CALLS = 50
 """How many calls of `sync` at the beginning are compared with as many at the end."""
 TABLE = "silver_bench.items"
+NOTES = {
+    False: NOTE,
+    True: f"{NOTE} || ' ' || " + " || ".join(f"md5(id || '{n}' || version)" for n in range(6)),
+}
+"""The text of a row, by whether rows are wide: its digits take about 100 bytes of a file."""
 SCANS = 5
 """Of the table and of its copy, in turns; the fastest counts."""
 
@@ -125,7 +130,7 @@ def measure_sync(bench: Bench, given: Namespace) -> None:
     """Prints what calls of `sync` have cost, and what is left behind by them."""
     bench.lake.runtime.branches = None  # `sync` is a new process each time, which finds none
     instance = dg.DagsterInstance.ephemeral()
-    source = Source(bench.bronze, given.rows)
+    source = Source(bench.bronze, given.rows, values=values(NOTES[given.wide]))
     warm = Source(bench.bronze, given.rows // 10, "warm")
     for each in (warm, source):
         each.load()
@@ -178,7 +183,6 @@ def print_remains(bench: Bench, source: Source) -> None:
     names = TABLE, "silver.fresh"
     worn, fresh = read_health.scanned(spark, catalog.load_table, SCANS, names, bench.catalog)
     for way, seconds in worn.seconds.items():
-        copy = fresh.seconds[way]
         copy = fresh.seconds[way]
         print(
             f"full scan by {way}, fastest of {SCANS}: {seconds:.2f} s, of a fresh copy {copy:.2f} s: "
@@ -273,6 +277,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=120, help="for the batches, at most")
     parser.add_argument("--warm-up", type=int, default=60, help="batches of the other table, before")
     parser.add_argument("--sync", action="store_true", help="calls of sync, rather than a continuous run")
+    parser.add_argument("--wide", action="store_true", help="rows with a long text, with --sync only")
     given = parser.parse_args()
     with opened("many_batches", given, ("items", "warm")) as bench:
         (measure_sync if given.sync else measure)(bench, given)

@@ -41,7 +41,8 @@ def values(note: str) -> str:
 """
 
 
-VALUES = values("'a note about ' || id || ' of version ' || version")
+NOTE = "'a note about ' || id || ' of version ' || version"
+VALUES = values(NOTE)
 
 
 @dataclass(frozen=True, slots=True)

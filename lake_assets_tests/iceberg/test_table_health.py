@@ -24,7 +24,7 @@ from pyiceberg.types import LongType, NestedField
 from lake_assets.config import MaintenanceConfig
 from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.table_io import ORPHANS_REMOVED_AT
-from lake_assets.iceberg.upkeep import table_health
+from lake_assets.iceberg.upkeep import parts_and_limits, table_health
 from lake_assets.iceberg.upkeep.orphan_files import is_search_due
 from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.iceberg.upkeep.table_health import BEHIND, Files, Health, health
@@ -96,10 +96,11 @@ def test_small_files_count_by_partition(catalog: Catalog) -> None:
 def test_large_files_are_left_as_they_are(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(catalog, *[[1]] * 5)
     sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
-    monkeypatch.setattr(table_health, "FILE_SIZE", min(sizes) * 4 // 3)
+    for module in (parts_and_limits, table_health):
+        monkeypatch.setattr(module, "LARGE", min(sizes))
     table_health._known.clear()
     assert now_of(table).files.small == 0
-    monkeypatch.setattr(table_health, "FILE_SIZE", max(sizes) * 4 // 3 + 2)
+    monkeypatch.setattr(parts_and_limits, "LARGE", max(sizes) + 1)
     table_health._known.clear()
     assert now_of(table).files.small == 5
 
@@ -107,7 +108,8 @@ def test_large_files_are_left_as_they_are(catalog: Catalog, monkeypatch: pytest.
 def test_few_large_files_are_not_small(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(catalog, *[[1]] * 2)
     sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
-    monkeypatch.setattr(table_health, "FILE_SIZE", min(sizes) * 4 // 3)
+    for module in (parts_and_limits, table_health):
+        monkeypatch.setattr(module, "LARGE", min(sizes))
     assert (now_of(table).files.number, now_of(table).files.small) == (2, 0)
 
 

@@ -4,14 +4,36 @@ Here: these, because what only looks at a table does not import Spark. Not here:
 (`table_maintenance.py`), when it is due (`table_health.py`).
 """
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 FILE_SIZE = 128 << 20
 """The bytes of a data file that is rewritten."""
+LARGE = FILE_SIZE * 3 // 4
+"""A data file of so many bytes is not merged with others."""
+TIMES_SMALLER = 3
+"""A data file waits for its merge until it has at most so many times the bytes of all smaller ones of its partition.
+Otherwise each merge of twenty small files would write all rows of a small table again."""
 MIN_SMALL_FILES = 5
 """If a partition has at least this many small data files, they are merged into one; manifests likewise."""
 WORN_SHARE = 0.3
 """A data file of which so many rows are deleted is rewritten."""
+
+
+def small_size(partitions: Iterable[Collection[int]]) -> int:
+    """The bytes below which a data file is small: it is merged if its partition has MIN_SMALL_FILES of them. At most
+    LARGE, and one size for the whole table, because Iceberg's rewrite takes one. `partitions`: the bytes of the data
+    files of each."""
+    most = 0
+    for sizes in partitions:
+        number = smaller = largest = 0
+        for place, size in enumerate(sorted(size for size in sizes if size < LARGE), 1):
+            if size <= TIMES_SMALLER * smaller:
+                number, largest = place, size
+            smaller += size
+        if number >= MIN_SMALL_FILES:
+            most = max(most, largest + 1)
+    return most or LARGE
 
 
 class Part(StrEnum):

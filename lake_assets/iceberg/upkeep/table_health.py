@@ -25,7 +25,14 @@ from lake_assets.iceberg.file_io.pyiceberg_private import files_of_manifest
 from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.iceberg.upkeep.orphan_files import is_search_due
-from lake_assets.iceberg.upkeep.parts_and_limits import FILE_SIZE, MIN_SMALL_FILES, WORN_SHARE, Part
+from lake_assets.iceberg.upkeep.parts_and_limits import (
+    FILE_SIZE,
+    LARGE,
+    MIN_SMALL_FILES,
+    WORN_SHARE,
+    Part,
+    small_size,
+)
 from lake_assets.iceberg.upkeep.restamp import StampRule, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable
 from lake_assets.words import many
@@ -62,8 +69,9 @@ class Files:
     """Of all data files, with the deleted ones."""
     partitions: int = 0
     """Those that have files. Of a table with few files, as many as it may have at most."""
+    small_size: int = LARGE
+    """The bytes below which a file is small."""
     small: int = 0
-    """Below three quarters of the target size."""
     crowded: int = 0
     """The most small files that one partition has."""
     mergeable: int = 0
@@ -228,55 +236,75 @@ def _files(table: Table, head: Snapshot) -> Files:
 
 def _looked_at(table: Table, head: Snapshot) -> Files:
     """The files of the head. Reads its manifests only if the summary shows that a rewrite may be worth it."""
+    found = _totals(table, head)
+    is_few = found.number < SMALL_FILES and (not found.deleted_rows or found.number < MIN_SMALL_FILES)
+    # If one file could not be small, only the manifests say how many are.
+    is_known = is_few and found.bytes < (WORN_BYTES if found.deleted_rows else LARGE)
+    return found if is_known else read_files(table, head)
+
+
+def _totals(table: Table, head: Snapshot) -> Files:
+    """What the summary says; all files count as small."""
     manifests, totals = head.manifests(table.io), summary(head)
-    number, deleted, rows, delete_files = (
+    number, deleted, rows, size, delete_files = (
         int(totals.get(f"total-{name}", "0"))
-        for name in ("data-files", "position-deletes", "records", "delete-files")
+        for name in ("data-files", "position-deletes", "records", "files-size", "delete-files")
     )
-    found = {
-        "manifests": len(manifests),
-        "manifest_bytes": sum(each.manifest_length for each in manifests),
-        "rows": rows,
-        "delete_files": delete_files,
-        "deleted_rows": deleted,
-    }
-    if number < SMALL_FILES and (not deleted or number < MIN_SMALL_FILES):
-        size = int(totals.get("total-files-size", "0"))
-        # If one file could not be small, only the manifests say how many are.
-        if size < (WORN_BYTES if deleted else FILE_SIZE * 3 // 4):
-            at_most = min(number, 1) if table.spec().is_unpartitioned() else number
-            return Files(number, size, partitions=at_most, small=number, rewritten_bytes=size, **found)
+    return Files(
+        number=number,
+        bytes=size,
+        rows=rows,
+        partitions=min(number, 1) if table.spec().is_unpartitioned() else number,
+        small=number,
+        rewritten_bytes=size,
+        delete_files=delete_files,
+        deleted_rows=deleted,
+        manifests=len(manifests),
+        manifest_bytes=sum(each.manifest_length for each in manifests),
+    )
+
+
+def read_files(table: Table, head: Snapshot) -> Files:
+    """The files of the head, by its manifests. Iceberg's rewrite takes the same ones, by their `small_size`."""
     entries = [
-        (each.partition_spec_id, *one) for each in manifests for one in files_of_manifest(each, table.io)
+        (each.partition_spec_id, *one)
+        for each in head.manifests(table.io)
+        for one in files_of_manifest(each, table.io)
     ]
     lost = Counter[str]()
     for _, file, referenced in entries:
         # A delete file of several data files counts for none, as in Iceberg's rewrite.
         if file.content is DataFileContent.POSITION_DELETES and (path := referenced or _only_path(file)):
             lost[path] += file.record_count
-    data = [(spec, file) for spec, file, _ in entries if file.content is DataFileContent.DATA]
-    partitions, worn = defaultdict[tuple[int, Any], list[int]](list), []
+    partitions, worn = (
+        defaultdict[tuple[int, Any], list[int]](list),
+        defaultdict[tuple[int, Any], list[int]](list),
+    )
+    for spec, file, _ in entries:
+        if file.content is DataFileContent.DATA:
+            size, place = file.file_size_in_bytes, (spec, file.partition)
+            partitions[place].append(size)
+            if file.record_count and lost[file.file_path] >= WORN_SHARE * file.record_count:
+                worn[place].append(size)
+    limit = small_size(partitions.values())
+    small = {place: [size for size in sizes if size < limit] for place, sizes in partitions.items()}
+    crowds = [len(sizes) for sizes in small.values()]
     taken = 0
-    for spec, file in data:
-        is_worn = bool(file.record_count) and lost[file.file_path] >= WORN_SHARE * file.record_count
-        if is_worn:
-            worn.append(file.file_size_in_bytes)
-        if file.file_size_in_bytes < FILE_SIZE * 3 // 4:
-            partitions[spec, file.partition].append(file.file_size_in_bytes)
-        elif is_worn:
-            taken += file.file_size_in_bytes
-    mergeable = [sizes for sizes in partitions.values() if len(sizes) >= MIN_SMALL_FILES]
-    return Files(
-        number=len(data),
-        bytes=sum(file.file_size_in_bytes for _, file in data),
-        small=sum(map(len, partitions.values())),
-        crowded=max(map(len, partitions.values()), default=0),
-        mergeable=sum(map(len, mergeable)),
-        worn=len(worn),
-        worn_bytes=sum(worn),
-        rewritten_bytes=taken + sum(map(sum, mergeable)),
-        partitions=len({(spec, file.partition) for spec, file in data}),
-        **found,
+    for place, sizes in small.items():
+        if worn[place] or len(sizes) >= MIN_SMALL_FILES:
+            taken += sum(sizes) + sum(size for size in worn[place] if size >= limit)
+    return replace(
+        _totals(table, head),
+        number=sum(map(len, partitions.values())),
+        bytes=sum(map(sum, partitions.values())),
+        partitions=len(partitions),
+        small_size=limit,
+        small=sum(crowds),
+        crowded=max(crowds, default=0),
+        mergeable=sum(number for number in crowds if number >= MIN_SMALL_FILES),
+        worn=sum(map(len, worn.values())),
+        worn_bytes=sum(map(sum, worn.values())),
+        rewritten_bytes=taken,
     )
 
 

@@ -40,12 +40,14 @@ from lake_assets.iceberg.upkeep.orphan_files import OrphanFile, orphan_files
 from lake_assets.iceberg.upkeep.parts_and_limits import (
     EVERY_PART,
     FILE_SIZE,
+    LARGE,
     MIN_SMALL_FILES,
     WORN_SHARE,
     Part,
 )
 from lake_assets.iceberg.upkeep.restamp import StampRule, restamp, stamped_snapshot
 from lake_assets.iceberg.upkeep.retention import expirable, main_chain
+from lake_assets.iceberg.upkeep.table_health import read_files
 from lake_assets.spark.causes import full_traceback
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
@@ -194,11 +196,14 @@ class TableMaintenance:
     def _rewrite(self, table: Table | None, worn_share: float, parts: int) -> int:
         """Rewrites data files in so many commits; returns the number of those that are replaced. 0 also if other
         commits came first in all parts: Iceberg then reports no failure."""
+        head = current_snapshot(table)
+        small = LARGE if table is None or head is None else read_files(table, head).small_size
         options = {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": str(parts),
             "max-file-group-size-bytes": str(BYTES_OF_PART),
             "target-file-size-bytes": str(FILE_SIZE),
+            "min-file-size-bytes": str(small),
             "min-input-files": str(MIN_SMALL_FILES),
             # A large file costs no reader anything: it is rewritten for its deleted rows alone.
             "max-file-size-bytes": str(1 << 40),
