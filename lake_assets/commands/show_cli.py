@@ -40,7 +40,7 @@ def status(
     if watched:
         if as_json:
             raise typer.BadParameter("does not go with --watch", param_hint="--json")
-        watch(results(), lambda out: show_once(out, out, lake, every=every))
+        watch(results(), lambda out: show_or_fault(out, lake, every=every))
         return
     if as_json:
         from lake_assets.commands.show.status import status as table_status
@@ -71,6 +71,18 @@ def show_once(out: Console, err: Console, lake: "Lake", *, every: bool) -> bool:
     if any(line.state is State.STOPPED for line in lines):
         err.print("`lake-assets repair` shows what ends the stops.", highlight=False)
     return wrong
+
+
+def show_or_fault(out: Console, lake: "Lake", *, every: bool) -> None:
+    """As `show_once`; if the catalog or the bucket cannot be read, prints why: the next look may succeed."""
+    from lake_assets.config.secrets import hidden_in
+    from lake_assets.spark.causes import root_cause
+
+    try:
+        show_once(out, out, lake, every=every)
+    except Exception as error:  # noqa: BLE001  (of the catalog, the bucket or Dagster's storage)
+        at = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        out.print(f"{at}: {hidden_in(lake.config, root_cause(error))}", highlight=False)
 
 
 def is_wrong(err: Console, lake: "Lake", lines: "list[TableStatus]") -> bool:

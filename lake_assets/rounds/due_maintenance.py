@@ -8,7 +8,7 @@ a schedule of its own (`maintenance.py`), which begins again with each run: so i
 import logging
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -22,6 +22,7 @@ from lake_assets.iceberg.upkeep.table_health import BEHIND, Health, health
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained
 from lake_assets.lake import Lake
 from lake_assets.rounds.maintenance import MART, consumed_snapshots, maintain_mart, maintain_silver
+from lake_assets.silver.apply.trim_history import is_trim_due
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
@@ -102,5 +103,6 @@ def _looked_at(lake: Lake, one: Target | Mart | OwnTable, times: int) -> TableUp
     refuse_unfit(one, table)
     consumed = consumed_snapshots(runtime, lake.marts, one.identifier)
     of_silver = health(table, settings, now, SILVER, consumed, one.partition_by)
+    of_silver = replace(of_silver, history_due=is_trim_due(one, table, now))
     maintain = partial(maintain_silver, runtime, lake.marts, one)
     return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, maintain, orphans, times)

@@ -23,7 +23,7 @@ from lake_assets.iceberg.upkeep.restamp import StampRule
 from lake_assets.iceberg.upkeep.table_maintenance import Maintained, TableMaintenance, timed
 from lake_assets.rounds.merged_landings import merge_landed
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.trim_history import trim_history
+from lake_assets.silver.apply.trim_history import is_trim_due, trim_history
 from lake_assets.silver.batch_log.batches_table import BatchLog
 from lake_assets.silver.batch_log.record_batches import record_batches
 from lake_assets.silver.table.guard import refuse_foreign_commits
@@ -42,7 +42,7 @@ MART = StampRule(PREFIX, below_changes=False)
 MAINTAIN_AFTER = 20
 """Commits after which the continuous run maintains a table between two rounds."""
 BETWEEN_ROUNDS = (Part.FILES, Part.SNAPSHOTS)
-"""The parts that the continuous run does; it leaves the search for orphan files to the sensor."""
+"""The parts that the continuous run does; it leaves histories and orphan files to the sensor."""
 APART = 2
 """Rounds between one part of a table's maintenance and the next one."""
 
@@ -64,9 +64,11 @@ def maintain_silver(
 
     try:
         # A re-stamp above another writer's commit would hide it.
-        refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
+        table, now = load_table(runtime.catalog, target.identifier), datetime.now(UTC)
+        refuse_foreign_commits(target, table)
         # First, so that the files with removed rows are rewritten.
-        removed = trim_history(runtime, target, datetime.now(UTC)) if Part.FILES in parts else 0
+        is_due = Part.HISTORY in parts and is_trim_due(target, table, now)
+        removed = trim_history(runtime, target, now) if is_due else 0
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 

@@ -125,6 +125,33 @@ def test_watching_a_lake(lake: Lake) -> None:
     assert "items" in shown.getvalue()
 
 
+def test_watching_goes_on_after_a_fault(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog that cannot be reached for a moment ends nothing, and its address is not shown."""
+    from lake_assets.commands import show_cli
+
+    plain, looks = show_cli.show_once, iter([False, True, False])
+
+    def unreliable(out: Console, err: Console, lake: Lake, *, every: bool) -> bool:
+        if next(looks):
+            raise ConnectionError(f"no answer of {lake.config.catalog.uri}")
+        return plain(out, err, lake, every=every)
+
+    monkeypatch.setattr(show_cli, "show_once", unreliable)
+    console = Console(force_terminal=True, width=300, file=(shown := io.StringIO()))
+    seen: list[str] = []
+
+    def pause(seconds: float) -> None:
+        seen.append(shown.getvalue())
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    watch(console, lambda out: show_cli.show_or_fault(out, lake, every=True), pause)
+    first, second, third = seen[0], seen[1].removeprefix(seen[0]), seen[2].removeprefix(seen[1])
+    assert "no files" in first
+    assert "no files" in third
+    assert "UTC: no answer of <catalog.uri>" in second
+
+
 def samples(lake_text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     """By name, table and the other labels, what Prometheus's own parser reads."""
     return {

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.mend.repair_plan import repair_plan
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.erasure_log import ErasureLog
 from lake_assets.iceberg.file_io.metadata_cache import MetadataCache
 from lake_assets.lake import Lake, open_lake
 from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, note
@@ -199,13 +200,14 @@ def test_a_table_that_somebody_else_has_made_is_left(spark: SparkSession, tmp_pa
     assert "lake_assets did not write it" in plan.left[0]
 
 
-@pytest.mark.parametrize("name", ["bronze_files", "contracts", "findings"])
+@pytest.mark.parametrize("name", ["bronze_files", "contracts", "findings", "erasures"])
 def test_metadata_of_the_lakes_own_tables_that_is_gone(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     runtime = lake_of(folder).runtime
     for number in range(2):
         runtime.findings.note("failure", "silver_shop.items", {"reason": f"test {number}", "position": 0})
+    ErasureLog(runtime.catalog).begin("shop", "public.items", [("1",)], None)
     location = runtime.catalog.load_table(f"lake_ops.{name}").metadata_location
     Path(location.removeprefix("file:")).unlink()
     # This process has the file's content, as another one has not.

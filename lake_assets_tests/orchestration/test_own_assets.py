@@ -1,6 +1,7 @@
 """A user's project with the lake's definitions: the examples of `docs/own_assets.md` as they are, and a blocking check.
 
-Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`).
+Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`), the
+maintenance of their tables (`test_own_tables.py`).
 """
 
 import itertools
@@ -15,22 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import yaml
-from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets import TableIOManager, lake_definitions
-from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import S3Config
 from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
-from lake_assets.gold.write.own_tables import OwnTable, own_tables
-from lake_assets.iceberg.upkeep import table_health
 from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.sync import sync
-from lake_assets.rounds.due_maintenance import due_upkeep, upkeep
-from lake_assets_tests.helpers.lakes.guide_project import GUIDE, TRIPS, examples, spark_section, write_lake
+from lake_assets_tests.helpers.lakes.guide_project import (
+    GUIDE,
+    TRIPS,
+    examples,
+    rows,
+    run,
+    spark_section,
+    tables,
+    write_lake,
+)
 from lake_assets_tests.helpers.lakes.small_lakes import write_file
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource
@@ -46,12 +50,6 @@ def project(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     exec(compile(examples()[0], str(GUIDE), "exec"), names)
     defs: dg.Definitions = names["defs"]
     return defs
-
-
-def run(defs: dg.Definitions, instance: dg.DagsterInstance, *keys: str, **arguments: Any) -> Any:
-    job = defs.resolve_implicit_global_asset_job_def()
-    selection = [dg.AssetKey(key.split("/")) for key in keys]
-    return job.execute_in_process(instance=instance, asset_selection=selection, **arguments)
 
 
 def test_the_example_of_the_guide(project: dg.Definitions, tmp_path: Path) -> None:
@@ -114,14 +112,6 @@ def test_the_resources_of_the_guide(
     (event,) = done.asset_materializations_for_node("landed")
     found = {name: event.metadata[name].value for name in ("files", "trips", "exports")}
     assert found == {"files": 1, "trips": 3, "exports": 1}
-
-
-def tables() -> Catalog:
-    return SqlCatalog("guide", uri="sqlite:///catalog.db", warehouse="warehouse")
-
-
-def rows(identifier: str) -> list[dict[str, Any]]:
-    return sorted(tables().load_table(identifier).scan().to_arrow().to_pylist(), key=str)
 
 
 @dg.asset(key=["gold", "two"], io_manager_key="iceberg_io_manager")
@@ -353,60 +343,3 @@ def test_an_io_manager_and_an_executor_of_the_user(
     assert defs.resolve_job_def("bikes_continuous").execute_in_process(instance=instance).success
     assert counted == {"read silver_bikes.trips": 2, "store gold.bikes_now": 2, "load trips": 1}
     assert rows("gold.bikes_now") == [{"bike_id": 7, "trips": 2}, {"bike_id": 9, "trips": 2}]
-
-
-def test_the_table_of_an_own_asset_is_maintained(
-    spark: SparkSession, keep_little: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the sensor's job and by `maintain`, with the event at the asset; not the table of somebody else."""
-    write_lake(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(table_health, "SMALL_FILES", 2)
-
-    @dg.asset(key=["own", "visits"], io_manager_key="iceberg_io_manager", metadata={"lake/write": "append"})
-    def visits() -> pa.Table:
-        return pa.table({"id": [1]})
-
-    defs = dg.Definitions.merge(lake_definitions("lake.yaml"), dg.Definitions(assets=[visits]))
-    instance = dg.DagsterInstance.ephemeral()
-    run(defs, instance, "own/visits")
-    foreign = tables().create_table("own.foreign", pa.schema([("id", pa.int64())]))
-    for _ in range(3):
-        foreign.append(pa.table({"id": [1]}))
-    lake = open_lake(load_lake(tmp_path / "lake.yaml"))
-    assert [one.table for one in upkeep(lake)] == ["own.visits"]
-    assert due_upkeep(lake) == []
-    run(defs, instance, "own/visits")
-    (due,) = due_upkeep(lake)
-    assert (due.table, due.reason) == ("own.visits", "2 small files")
-
-    job = defs.resolve_job_def("maintenance")
-    assert job.execute_in_process(instance=instance).success
-    (record,) = instance.fetch_observations(dg.AssetKey(["own", "visits"]), limit=5).records
-    assert record.asset_observation is not None
-    shown = {name: value.value for name, value in record.asset_observation.metadata.items()}
-    assert (shown["files_before"], shown["files_after"]) == (2, 1)
-    assert due_upkeep(lake) == []
-    assert rows("own.visits") == [{"id": 1}] * 2
-    assert len(list(tables().load_table("own.foreign").scan().plan_files())) == 3
-    done = {one.table: one.error for one in maintain(lake)}
-    assert done["own.visits"] is None
-    assert "own.foreign" not in done
-
-
-def test_a_table_of_a_former_release_becomes_known(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_lake(tmp_path)
-    monkeypatch.chdir(tmp_path)
-
-    @dg.asset(key=["own", "visits"], io_manager_key="iceberg_io_manager")
-    def visits() -> pa.Table:
-        return pa.table({"id": [1]})
-
-    defs = dg.Definitions.merge(lake_definitions("lake.yaml"), dg.Definitions(assets=[visits]))
-    catalog = open_lake(load_lake(tmp_path / "lake.yaml")).runtime.catalog
-    catalog.create_namespace("own")
-    catalog.create_table("own.visits", pa.schema([("id", pa.int64())]))
-    run(defs, dg.DagsterInstance.ephemeral(), "own/visits")
-    assert own_tables(catalog, ()) == [OwnTable("own.visits", ("own", "visits"))]

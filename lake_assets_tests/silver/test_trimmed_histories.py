@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.history.time_travel import commits, go_back
 from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import summary
+from lake_assets.rounds.due_maintenance import due_upkeep
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.apply.trim_history import APART, trim_history
+from lake_assets.silver.apply.trim_history import trim_history
 from lake_assets.silver.table.pause import resume
 from lake_assets.silver.table.position import HISTORY_FROM, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import Target, Tracked
@@ -115,9 +116,8 @@ def test_the_window_on_either_side(story: Story) -> None:
     assert removed[Mode.HISTORY] == 1
     assert removed[Mode.CURRENT] == 0
     story.check("trimmed")
-    now = ended[1] + WINDOW + APART
-    assert story.trim(now - timedelta(microseconds=1))[Mode.HISTORY] == 0, "within a day of the last time"
-    assert story.trim(now)[Mode.HISTORY] == 2
+    assert story.trim(ended[0] + WINDOW)[Mode.HISTORY] == 0, "the time never goes back"
+    assert story.trim(ended[2] + WINDOW + HOUR)[Mode.HISTORY] == 2
     story.check("trimmed again")
     assert {row["id"] for row in story.bench.stored("items_history")} == {1, 3, 4}
     assert all(row["_is_current"] for row in story.bench.stored("items_history"))
@@ -137,6 +137,25 @@ def test_marts_are_asked_to_follow(story: Story) -> None:
         own[name] for own in commits if HISTORY_FROM in own for name in own if name.startswith(TOUCHED_DAYS)
     ]
     assert touched == ["2026-03-01"]
+    story.check("trimmed")
+
+
+def test_maintenance_looks_once_a_day(story: Story) -> None:
+    """However few files the tables have, and whether or not it finds rows to remove."""
+    found: list[list[tuple[str, int]]] = []
+    for at in (NOON, NOON + DAY - HOUR, NOON + DAY, NOON + 2 * DAY + WINDOW, NOON + 3 * DAY + WINDOW):
+        clock = Mock(now=lambda zone, at=at: at, fromisoformat=datetime.fromisoformat)
+        with (
+            patch("lake_assets.rounds.maintenance.datetime", clock),
+            patch("lake_assets.rounds.due_maintenance.datetime", clock),
+        ):
+            due = due_upkeep(story.bench.lake)
+            assert all(each.reason == "a look for rows that keep_history no longer keeps" for each in due)
+            found.append(sorted((each.table, each.run().rows_removed) for each in due))
+            assert due_upkeep(story.bench.lake) == []
+    both = "silver_shop.items_changes", "silver_shop.items_history"
+    nothing = [(table, 0) for table in both]
+    assert found == [nothing, [], nothing, list(zip(both, (7, 3), strict=True)), nothing]
     story.check("trimmed")
 
 

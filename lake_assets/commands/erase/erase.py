@@ -78,7 +78,7 @@ def erase(
     paused. `stage`: called with the name of each step as it begins."""
     runtime, first = lake.runtime, plan.targets[0]
     log = ErasureLog(runtime.catalog)
-    erasure = log.begin(first.source, first.table, plan.keys.keys, reference)
+    erasure = log.begin(first.source, first.table, plan.keys.values(first), reference)
     erasure = replace(erasure, sought=erasure.sought | plan.values)
     log.note(erasure)
     for target in plan.targets:

@@ -92,7 +92,7 @@ def erasure_plan(
                 "has arrived; or use --still-in-source."
             )
     is_known = any(each.rows for each in found) or any(rows_in(lake, target, keys, {}) for target in targets)
-    begun = ErasureLog(runtime.catalog).unfinished(first.source, first.table, keys.keys)
+    begun = ErasureLog(runtime.catalog).unfinished(first.source, first.table, keys.values(first))
     if not is_known and begun is None:
         raise LakeError(
             f"no file and no silver table of {first.table} has a row of these keys: see how they are spelled."

@@ -8,39 +8,30 @@ tables' positions to it (`relog.py`). Here: the order of those steps. Not here: 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.log.log_recovery import former_state, go_back
 from lake_assets.commands.mend.relog import Positions, log_again
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
-from lake_assets.iceberg import findings
 from lake_assets.iceberg.metadata_files import repaired
-from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
+from lake_assets.rounds.ops_upkeep import OPS
 from lake_assets.runtime import LakeRuntime, owner_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.contract_log import new_version
-from lake_assets.silver.batch_log import batches_table
 from lake_assets.silver.table.guard import source_table
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.position import Position, PositionLost, read_position
 from lake_assets.silver.table.targets import Target
-
-OPS_TABLES = (
-    file_log.TABLE,
-    batches_table.TABLE,
-    *(f"{NAMESPACE}.{name}" for name in ("contracts", "quarantine", findings.NAME, alarm_log.NAME)),
-)
 
 
 def recover(lake: Lake) -> Iterator[str]:
     """Recovers the tables, and yields a sentence for each step. No other process may apply files meanwhile. Raises
     LakeError for a table that cannot be recovered."""
     catalog = lake.runtime.catalog
-    for identifier in OPS_TABLES:
+    for identifier in OPS:
         if address := repaired(catalog, identifier, missing_too=True):
             yield f"{identifier}: the catalog names its newest metadata again, {address}"
     own = {target.identifier: source_table(target) for target in lake.targets}

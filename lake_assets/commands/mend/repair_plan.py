@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.commands.mend.recover import OPS_TABLES
 from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import LakeError, Remedy
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
+from lake_assets.rounds.ops_upkeep import OPS
 from lake_assets.silver.plan.members import made_of
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.reconcile.compare_slices import known_cycle
@@ -55,7 +55,7 @@ def repair_plan(lake: Lake) -> RepairPlan:
     """The steps that end the stops of the lake's tables, in order. Reads no file of a source."""
     try:
         states = table_states(lake.runtime, lake.targets, datetime.now(UTC))
-        for identifier in [*OPS_TABLES, *(mart.identifier for mart in lake.marts)]:
+        for identifier in [*OPS, *(mart.identifier for mart in lake.marts)]:
             load_table(lake.runtime.catalog, identifier)
         differing = [step for state in states if state.stop is None for step in _differing(lake, state)]
     except LakeError as error:

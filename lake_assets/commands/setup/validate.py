@@ -3,7 +3,7 @@
 Here: what the models of lake.yaml cannot check. Not here: those models (`config/`), printing (`cli.py`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -11,13 +11,13 @@ from itertools import islice
 
 from pydantic import ValidationError
 
-from lake_assets.bronze.files.formats import added_names, has_operation
 from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.scan.table_folders import TableFolders
+from lake_assets.commands.setup.added_columns import AddedColumns
 from lake_assets.commands.setup.schema_plan import why_stopped
 from lake_assets.config import SourceConfig, TableConfig, TableName, did_you_mean
 from lake_assets.config.base import Keys
@@ -30,8 +30,6 @@ from lake_assets.lake import Lake
 from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
 from lake_assets.outputs.reader_statements import format_versions
 from lake_assets.runtime import owner_of
-from lake_assets.schema.contract import contract_of
-from lake_assets.schema.evolve import file_types
 from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.spark.causes import root_cause
 from lake_assets.storage.object_store import ObjectGone, StoredObject, StoreError
@@ -152,57 +150,14 @@ def _headers(
     files: Sequence[LoggedFile],
     checked: Checked,
 ) -> None:
-    """Checks the names of the columns that DMS adds against the newest files. If a name is misspelt, DMS's column would
-    count as a column of the source."""
-    newest = {
-        kind: max(of_kind, key=lambda file: file.written_at)
-        for kind in (FileKind.LOAD, FileKind.CDC)
-        if (of_kind := [file for file in files if file.kind is kind and file.columns is not None])
-    }
-    if not newest:
+    """Checks the names of the columns that DMS adds against the newest files."""
+    added = AddedColumns.of(table, config, source, files)
+    if added is None:
         return
-    some = newest.get(FileKind.CDC) or newest[FileKind.LOAD]
-    dms = source.settings(table, some.flush_time)
-    known = {column.name for column in config.columns} | {*config.renamed_from.values(), *config.ignore}
-    present = dict.fromkeys(column for file in newest.values() for column in file_types(file))
-    eras = contract_of(config, source.settings(table)).all_settings
-    added = {column for then in eras for column in added_names(config.columns, then)}
-    prefix = dms.before_image_prefix or ""
-    unknown = [c for c in present if c not in known | added and not (prefix and c.startswith(prefix))]
-
-    mistakes = {}
-    for setting in ("timestamp_column_name", "change_sequence_column"):
-        column = getattr(dms, setting)
-        if column is None or column in present:
-            continue
-        text = f"names {column}, which {some.key} does not have"
-        if unknown:
-            near = did_you_mean(column, unknown) or f"; lake.yaml does not know its {', '.join(unknown)}"
-            mistakes[setting] = text + near
-        else:
-            checked.warnings.append(f"{name} {table}: {setting} {text}")
-    if (cdc := newest.get(FileKind.CDC)) is not None:
-        if has_operation(FileKind.CDC, dms) and dms.operation_column not in file_types(cdc):
-            near = did_you_mean(dms.operation_column, unknown)
-            mistakes["operation_column"] = f"is {dms.operation_column}, which {cdc.key} does not have{near}"
-        if prefix and not any(f"{prefix}{column}" in present for column in known):
-            mistakes |= _other_prefix(prefix, cdc, config.primary_key or known, unknown)
-    for setting, text in mistakes.items():
+    checked.warnings += [f"{name} {table}: {text}" for text in added.warnings()]
+    for setting, text in added.mistakes().items():
         own = ("tables", table) if setting in config.dms else ()
         checked.mistakes[("sources", name, *own, "dms", setting), text] = None
-
-
-def _other_prefix(
-    prefix: str, cdc: LoggedFile, columns: Collection[str], unknown: Sequence[str]
-) -> dict[str, str]:
-    """The mistake of a `before_image_prefix` with which no column begins, if unknown columns end as these `columns`."""
-    others = {c.removesuffix(end) for c in unknown for end in columns if c.endswith(end)} - {""}
-    if not others:
-        return {}
-    text = (
-        f"is {prefix}, with which no column of {cdc.key} begins; did you mean {' or '.join(sorted(others))}?"
-    )
-    return {"before_image_prefix": text}
 
 
 def _arriving(lake: Lake, name: str, table: str, logged: Sequence[LoggedFile]) -> list[LoggedFile]:

@@ -43,6 +43,8 @@ class Part(StrEnum):
     """Branches, partitions, data files, manifests, and the position."""
     SNAPSHOTS = "snapshots"
     """Expiry."""
+    HISTORY = "history"
+    """Versions and changes of longer ago than `keep_history`."""
     ORPHANS = "orphans"
     """Files that no snapshot needs."""
 

@@ -117,6 +117,8 @@ class Health:
     """Whether the rewrite takes all files, because the table's partitions have changed."""
     orphans_due: bool = False
     """Whether it is time to search for orphan files."""
+    history_due: bool = False
+    """Whether it is time to look for rows that `keep_history` no longer keeps."""
     is_broken: bool = False
     """Whether the head's list of manifests is gone: maintenance goes back to the commit before
     (`TableMaintenance.take_back`)."""
@@ -181,6 +183,7 @@ class Health:
                 if self.expirable >= SNAPSHOTS * times
                 else "",
             ),
+            Part.HISTORY: ("a look for rows that keep_history no longer keeps" if self.history_due else "",),
             Part.ORPHANS: ("a search for orphan files" if self.orphans_due else "",),
         }
         return {part: ", ".join(filter(None, why)) for part, why in reasons.items() if any(why)}

@@ -1,15 +1,17 @@
 """Removing the versions and changes of long ago from a table that keeps them, in one commit that keeps the position.
 
 The commit records the time, and every batch, replay and rebuild leaves out what ended or was made before it: so the
-table is a function of its files and this time. Here: the edit, and applying it. Not here: when
-(`rounds/maintenance.py`).
+table is a function of its files and this time. Here: when that is due, the edit, and applying it. Not here: the other
+steps of maintenance (`rounds/maintenance.py`).
 """
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from pyiceberg.table import Table
+
 from lake_assets.config import Mode
-from lake_assets.iceberg.table_io import current_snapshot, load_table
+from lake_assets.iceberg.table_io import HISTORY_TRIMMED_AT, current_snapshot, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.planned import Planned, in_context, retrying
@@ -24,6 +26,7 @@ from lake_assets.silver.reduce.touched_periods import touched_by_rows
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
+from lake_assets.spark.sql import sql, table_address
 
 APART = timedelta(days=1)
 """Between two removals: each marks rows of large files."""
@@ -31,9 +34,19 @@ ENDED = {Mode.HISTORY: ended_before, Mode.CHANGE_LOG: committed_before}
 """By mode, the condition for rows that ended, or were made, before a time."""
 
 
+def is_trim_due(target: Target, table: Table | None, now: datetime) -> bool:
+    """Whether maintenance should look for rows that `keep_history` no longer keeps. `now`: UTC."""
+    if target.config.keep_history is None or target.mode not in ENDED:
+        return False
+    if table is None or current_snapshot(table) is None:
+        return False
+    given = table.properties.get(HISTORY_TRIMMED_AT)
+    return given is None or now - datetime.fromisoformat(given) >= APART
+
+
 def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
-    """Removes the rows that ended longer before `now` (UTC) than `keep_history`; returns how many. Does nothing within
-    a day of the last removal, or without such rows. Raises TableStopped and ApplyConflict."""
+    """Removes the rows that ended longer before `now` (UTC) than `keep_history`, and notes the time in the table;
+    returns how many. Makes no commit without such rows. Raises TableStopped and ApplyConflict."""
     window = target.config.keep_history
     if window is None or target.mode not in ENDED:
         return 0
@@ -44,7 +57,7 @@ def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
         refuse_unfit(target, table)
         position = read_position(table)
         last = position.history_from
-        if current_snapshot(table) is None or (last is not None and ends < last + APART):
+        if current_snapshot(table) is None or (last is not None and ends <= last):
             return None
         batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut, again=True)
         logged = runtime.file_log.files(target.source, target.table)
@@ -68,4 +81,7 @@ def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
         return apply_batch(context, edit=lambda context: edit)
 
     result = retrying(target, once)
+    noted = set_property(HISTORY_TRIMMED_AT, now.isoformat())
+    address = table_address(runtime.catalog.name, target.identifier)
+    runtime.sessions.root().sql(sql("ALTER TABLE {table} {change}", table=address, change=noted))
     return 0 if result is None else result.rows_removed

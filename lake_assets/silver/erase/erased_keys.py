@@ -69,6 +69,11 @@ class ErasedKeys:
             for place, declared in columns
         ]
 
+    def values(self, target: Target) -> tuple[Key, ...]:
+        """A text for each value that does not depend on how the user has spelled it."""
+        columns = (values.to_pylist() for values in self._silver(target))
+        return tuple(dict.fromkeys(tuple(map(repr, key)) for key in zip(*columns, strict=True)))
+
     def in_silver(self, target: Target) -> pa.Table:
         """The keys in the columns `key_columns`, with the masks of the target."""
         found = {}

@@ -186,8 +186,9 @@ def test_an_unfinished_erasure_of_other_keys(spark: SparkSession, tmp_path: Path
     bench = people_bench(tmp_path, table={"also": []})
     apply_all(bench, history_of())
     plan, log = plan_of(bench), ErasureLog(bench.lake.runtime.catalog)
-    begun = log.begin("shop", TABLE, plan.keys.keys, "first")
-    assert log.begin("shop", TABLE, plan.keys.keys, None) == begun
+    keys = plan.keys.values(plan.targets[0])
+    begun = log.begin("shop", TABLE, keys, "first")
+    assert log.begin("shop", TABLE, plan_of(bench, "01").keys.values(plan.targets[0]), None) == begun
     with pytest.raises(LakeError, match=r"the erasure of .* UTC \(first\) is not finished"):
         log.begin("shop", TABLE, (("2",),), None)
     erased(bench)

@@ -1,6 +1,6 @@
 """The project of docs/own_assets.md: its module, and a lake for it.
 
-Here: files in a folder. Not here: running them.
+Here: files in a folder, runs of its assets, and its tables.
 """
 
 import re
@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import yaml
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, TINY, write_file
 
@@ -57,3 +60,17 @@ def write_lake(folder: Path) -> None:
     """lake.yaml, and a full load of TRIPS."""
     (folder / "lake.yaml").write_text(yaml.safe_dump(LAKE | {"spark": spark_section()}))
     write_file(folder, "public/trips/LOAD00000001.csv", load_of_trips())
+
+
+def run(defs: dg.Definitions, instance: dg.DagsterInstance, *keys: str, **arguments: Any) -> Any:
+    job = defs.resolve_implicit_global_asset_job_def()
+    selection = [dg.AssetKey(key.split("/")) for key in keys]
+    return job.execute_in_process(instance=instance, asset_selection=selection, **arguments)
+
+
+def tables() -> Catalog:
+    return SqlCatalog("guide", uri="sqlite:///catalog.db", warehouse="warehouse")
+
+
+def rows(identifier: str) -> list[dict[str, Any]]:
+    return sorted(tables().load_table(identifier).scan().to_arrow().to_pylist(), key=str)
