@@ -149,7 +149,8 @@ def test_watching_goes_on_after_a_fault(lake: Lake, monkeypatch: pytest.MonkeyPa
     first, second, third = seen[0], seen[1].removeprefix(seen[0]), seen[2].removeprefix(seen[1])
     assert "no files" in first
     assert "no files" in third
-    assert "UTC: no answer of <catalog.uri>" in second
+    assert "UTC: no answer of" in second
+    assert str(lake.config.catalog.uri) not in second
 
 
 def samples(lake_text: str) -> dict[tuple[str, tuple[str, ...]], float]:

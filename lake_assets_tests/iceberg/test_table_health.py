@@ -132,6 +132,17 @@ def test_snapshots_that_nothing_needs(catalog: Catalog, monkeypatch: pytest.Monk
     assert now_of(table, after=late).due() == {Part.SNAPSHOTS: "3 snapshots that nothing needs"}
 
 
+def test_snapshots_that_are_few_of_many() -> None:
+    """An expiry reads those that stay, so it waits for a tenth of all."""
+
+    def is_due(number: int, expirable: int, times: int = 1) -> bool:
+        return Part.SNAPSHOTS in Health(Files(), snapshots=number, expirable=expirable).due(times)
+
+    assert [is_due(1000, expirable) for expirable in (99, 100)] == [False, True]
+    assert [is_due(1000, expirable, 2) for expirable in (199, 200)] == [False, True]
+    assert [is_due(20, expirable) for expirable in (2, 3)] == [False, True]
+
+
 def test_an_expiry_rewrites_no_bytes() -> None:
     """`sync` leaves large rewrites alone, but not the expiry of a table with many bytes of small files."""
     files = Files(number=3, crowded=3, rewritten_bytes=1 << 30)

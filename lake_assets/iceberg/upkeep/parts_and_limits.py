@@ -11,9 +11,6 @@ FILE_SIZE = 128 << 20
 """The bytes of a data file that is rewritten."""
 LARGE = FILE_SIZE * 3 // 4
 """A data file of so many bytes is not merged with others."""
-TIMES_SMALLER = 3
-"""A data file waits for its merge until it has at most so many times the bytes of all smaller ones of its partition.
-Otherwise each merge of twenty small files would write all rows of a small table again."""
 MIN_SMALL_FILES = 5
 """If a partition has at least this many small data files, they are merged into one; manifests likewise."""
 WORN_SHARE = 0.3
@@ -21,14 +18,17 @@ WORN_SHARE = 0.3
 
 
 def small_size(partitions: Iterable[Collection[int]]) -> int:
-    """The bytes below which a data file is small: it is merged if its partition has MIN_SMALL_FILES of them. At most
-    LARGE, and one size for the whole table, because Iceberg's rewrite takes one. `partitions`: the bytes of the data
-    files of each."""
+    """The bytes below which a data file is small: it is merged if its partition has MIN_SMALL_FILES of them.
+    `partitions`: the bytes of the data files of each.
+
+    A file is not small while all smaller ones of its partition together have fewer bytes. Otherwise each merge of
+    twenty small files would write all rows of a small table again. The size is at most LARGE, and one for the whole
+    table, because Iceberg's rewrite takes one."""
     most = 0
     for sizes in partitions:
         number = smaller = largest = 0
         for place, size in enumerate(sorted(size for size in sizes if size < LARGE), 1):
-            if size <= TIMES_SMALLER * smaller:
+            if size <= smaller:
                 number, largest = place, size
             smaller += size
         if number >= MIN_SMALL_FILES:

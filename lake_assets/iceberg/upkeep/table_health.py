@@ -49,6 +49,8 @@ MANIFEST_SIZE = 8 << 20
 """Iceberg's own size of a manifest that it rewrites."""
 SNAPSHOTS = 20
 """So many snapshots that nothing needs are worth an expiry: each commit writes the list of all snapshots again."""
+SNAPSHOTS_SHARE = 0.1
+"""And such a share of all: an expiry reads the lists of manifests of those that stay."""
 BEHIND = 2
 """At so many times the limits, maintenance has not kept up. A table that somebody else maintains, too, is due."""
 SCAN_SECONDS, FILE_SECONDS, VECTOR_SECONDS, MB_SECONDS = 0.14, 0.002, 0.0013, 0.01
@@ -180,7 +182,7 @@ class Health:
             ),
             Part.SNAPSHOTS: (
                 f"{many(self.expirable, 'snapshot')} that nothing needs"
-                if self.expirable >= SNAPSHOTS * times
+                if self.expirable >= max(SNAPSHOTS, SNAPSHOTS_SHARE * self.snapshots) * times
                 else "",
             ),
             Part.HISTORY: ("a look for rows that keep_history no longer keeps" if self.history_due else "",),
