@@ -133,7 +133,7 @@ def test_watching_goes_on_after_a_fault(lake: Lake, monkeypatch: pytest.MonkeyPa
 
     def unreliable(out: Console, err: Console, lake: Lake, *, every: bool) -> bool:
         if next(looks):
-            raise ConnectionError(f"no answer")
+            raise ConnectionError("no answer")
         return plain(out, err, lake, every=every)
 
     monkeypatch.setattr(show_cli, "show_once", unreliable)
