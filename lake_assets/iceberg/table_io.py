@@ -36,8 +36,8 @@ APPLIED_AT = "lake.applied-at"
 """When that snapshot was committed, ISO 8601 UTC."""
 ORPHANS_REMOVED_AT = "lake.orphans-removed-at"
 """Property of a table: when it was last searched for orphan files, or created; ISO 8601 UTC."""
-HISTORY_TRIMMED_AT = "lake.history-trimmed-at"
-"""Property of a table with `keep_history`: when maintenance last looked for rows to remove; ISO 8601 UTC."""
+HISTORY_TRIMMED_TO = "lake.history-trimmed-to"
+"""Property of a table with `keep_history`: until when maintenance last looked for rows to remove; ISO 8601 UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")

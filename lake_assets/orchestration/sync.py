@@ -8,6 +8,7 @@ work. Not here: finding it (`rounds/pending_work.py`), printing (`cli.py`), the 
 import logging
 import time
 from collections.abc import Sequence
+from random import choice
 from typing import Any
 
 import dagster as dg
@@ -95,10 +96,10 @@ def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) 
     call or so, so that maintenance takes a share of the time that `sync` takes. Never raises: all is applied."""
     marts = {mart.identifier for mart in lake.marts if mart.name in result.marts}
     try:
-        for table in due_upkeep(lake, among={*result.applied, *marts})[:1]:
-            if table.rewritten_bytes > MOST_MAINTAINED:
-                result.notes.append(f"{table.table} has {table.reason}: run `lake-assets maintain`.")
-                continue
+        due = due_upkeep(lake, among={*result.applied, *marts})
+        if soon_done := [table for table in due if table.rewritten_bytes <= MOST_MAINTAINED]:
+            # Any: else tables that are soon due again could keep another one from its turn.
+            table = choice(soon_done)
             done = table.run()
             instance.report_runless_asset_event(observation(table, done))
             report_health(instance, lake, table)
@@ -106,6 +107,8 @@ def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) 
             if done.error is not None:
                 reason = hidden_in(lake.config, root_cause(done.error))
                 result.notes.append(f"{table.table} could not be maintained, which is tried again: {reason}")
+        elif due:
+            result.notes.append(f"{due[0].table} has {due[0].reason}: run `lake-assets maintain`.")
     except Exception as error:  # noqa: BLE001  (of the catalog, or of Dagster's storage)
         reason = hidden_in(lake.config, root_cause(error))
         result.notes.append(f"no table could be maintained, which is tried again: {reason}")

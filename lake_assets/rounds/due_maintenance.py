@@ -103,6 +103,8 @@ def _looked_at(lake: Lake, one: Target | Mart | OwnTable, times: int) -> TableUp
     refuse_unfit(one, table)
     consumed = consumed_snapshots(runtime, lake.marts, one.identifier)
     of_silver = health(table, settings, now, SILVER, consumed, one.partition_by)
-    of_silver = replace(of_silver, history_due=is_trim_due(one, table, now))
+    of_silver = replace(
+        of_silver, history_due=not of_silver.is_broken and is_trim_due(one, table, now, times)
+    )
     maintain = partial(maintain_silver, runtime, lake.marts, one)
     return TableUpkeep(one.identifier, tuple(one.asset_key), of_silver, maintain, orphans, times)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lake_assets.config.secrets import hidden_error
-from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
@@ -42,7 +41,7 @@ MART = StampRule(PREFIX, below_changes=False)
 MAINTAIN_AFTER = 20
 """Commits after which the continuous run maintains a table between two rounds."""
 BETWEEN_ROUNDS = (Part.FILES, Part.SNAPSHOTS)
-"""The parts that the continuous run does; it leaves histories and orphan files to the sensor."""
+"""The parts that the continuous run does, and silver's Part.HISTORY before its files; the sensor does the others."""
 APART = 2
 """Rounds between one part of a table's maintenance and the next one."""
 
@@ -66,12 +65,15 @@ def maintain_silver(
         # A re-stamp above another writer's commit would hide it.
         table, now = load_table(runtime.catalog, target.identifier), datetime.now(UTC)
         refuse_foreign_commits(target, table)
-        # First, so that the files with removed rows are rewritten.
-        is_due = Part.HISTORY in parts and is_trim_due(target, table, now)
-        removed = trim_history(runtime, target, now) if is_due else 0
-    except LakeError as error:
-        return Maintained(target.identifier, error=error)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        return Maintained(target.identifier, error=_hidden(runtime, error))
 
+    def trim(done: Maintained) -> None:
+        if Part.HISTORY in parts and is_trim_due(target, table, now):
+            done.rows_removed = trim_history(runtime, target, now)
+
+    # First, so that the files with removed rows are rewritten. A fault may be one that the other parts mend.
+    trimmed = timed(target.identifier, trim)
     done = _maintain(
         runtime,
         target.identifier,
@@ -82,7 +84,8 @@ def maintain_silver(
         target.partition_by,
         recorder(runtime),
     )
-    done.rows_removed = removed
+    done.rows_removed, done.error = trimmed.rows_removed, done.error or _hidden(runtime, trimmed.error)
+    done.seconds += trimmed.seconds
     return done
 
 
@@ -134,7 +137,8 @@ class MaintenanceSchedule:
         self._maintenance: dict[tuple[str, Part], Callable[[], Maintained]] = {}
         for part in BETWEEN_ROUNDS:
             for target in targets:
-                silver = partial(maintain_silver, runtime, marts, target, keep, [part])
+                parts = [Part.HISTORY, part] if part is Part.FILES else [part]
+                silver = partial(maintain_silver, runtime, marts, target, keep, parts)
                 self._maintenance[target.identifier, part] = silver
             for mart in marts:
                 self._maintenance[mart.identifier, part] = partial(maintain_mart, runtime, mart, keep, [part])
@@ -215,8 +219,12 @@ def _maintain(
             partition_by,
             before_expiry,
         ).run(parts)
-        done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
+        done.error = _hidden(runtime, done.error)
         return done
+
+
+def _hidden(runtime: LakeRuntime, error: Exception | None) -> Exception | None:
+    return hidden_error(runtime.lake, error) if error is not None else None
 
 
 def _session(runtime: LakeRuntime, parts: Collection[Part]) -> "AbstractContextManager[SparkSession]":

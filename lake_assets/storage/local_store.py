@@ -119,7 +119,7 @@ class LocalStore:
     def version_of(self, content: bytes) -> str:
         return hashlib.sha256(content).hexdigest()
 
-    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
+    def write(self, key: str, content: bytes, former: StoredObject | None = None) -> StoredObject:
         path = self._root / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,8 +129,8 @@ class LocalStore:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            if modified is not None:
-                nanoseconds = (modified - _EPOCH) // timedelta(microseconds=1) * 1000
+            if former is not None:
+                nanoseconds = (former.last_modified - _EPOCH) // timedelta(microseconds=1) * 1000
                 os.utime(hidden, ns=(nanoseconds, nanoseconds))
             hidden.rename(path)
             return _stored(key, path.stat())

@@ -7,8 +7,9 @@ Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, BinaryIO, cast
+from urllib.parse import urlencode
 
 from lake_assets.config import S3Config
 from lake_assets.storage.aws_client import Aws
@@ -21,6 +22,11 @@ __all__ = ["LocalStore", "ObjectGone", "ObjectStore", "S3Store", "StoreError", "
 
 _LAST = "\U0010ffff"
 """Comes after every other character in the order of keys."""
+_ATTRIBUTES = (
+    *("BucketKeyEnabled", "SSEKMSKeyId", "ServerSideEncryption", "StorageClass", "Metadata"),
+    *("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType"),
+)
+"""What an object that is written again keeps, by the names that HeadObject and PutObject share."""
 _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 ARCHIVED = "InvalidObjectState"
 """S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
@@ -162,13 +168,23 @@ class S3Store:
     def version_of(self, content: bytes) -> str:
         return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
-    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
+    def write(self, key: str, content: bytes, former: StoredObject | None = None) -> StoredObject:
         address = {"Bucket": self._bucket, "Key": self._prefix + key}
         with self._errors(key):
-            self._client.put_object(**address, Body=content)
+            kept = {} if former is None else self._attributes(address)
+            self._client.put_object(**address, **kept, Body=content)
             head = self._client.head_object(**address)
         etag = head["ETag"].strip('"')
         return StoredObject(key, head["ContentLength"], head["LastModified"].astimezone(UTC), etag)
+
+    def _attributes(self, address: Mapping[str, str]) -> dict[str, Any]:
+        """What the object has beside its content, as arguments of PutObject."""
+        head = self._client.head_object(**address)
+        found = {name: head[name] for name in _ATTRIBUTES if head.get(name)}
+        if head.get("TagCount"):
+            tags = self._client.get_object_tagging(**address)["TagSet"]
+            found["Tagging"] = urlencode({tag["Key"]: tag["Value"] for tag in tags})
+        return found
 
     def remove(self, key: str) -> None:
         with self._errors(key):

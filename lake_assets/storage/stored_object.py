@@ -71,9 +71,9 @@ class ObjectStore(Protocol):
         """The `version` of an object with this content; of a bucket that encrypts by KMS, another one."""
         ...
 
-    def write(self, key: str, content: bytes, modified: datetime | None = None) -> StoredObject:
-        """Creates or replaces the object. `modified`: the time that a local file keeps, UTC; objects of a bucket have
-        that of the request."""
+    def write(self, key: str, content: bytes, former: StoredObject | None = None) -> StoredObject:
+        """Creates or replaces the object. All but the content stays as `former` has it: a local file's time; an
+        object's tags, metadata, storage class and encryption, but not its time."""
         ...
 
     def remove(self, key: str) -> None:

@@ -125,15 +125,16 @@ def test_watching_a_lake(lake: Lake) -> None:
     assert "items" in shown.getvalue()
 
 
-def test_watching_goes_on_after_a_fault(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A catalog that cannot be reached for a moment ends nothing."""
+def test_watching_goes_on_after_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog that cannot be reached for a moment ends nothing, and the message shows no secret."""
+    lake = small_lake(tmp_path, alarms={"webhook": "https://hooks.example/T0/B0-secret"})
     from lake_assets.commands import show_cli
 
     plain, looks = show_cli.show_once, iter([False, True, False])
 
     def unreliable(out: Console, err: Console, lake: Lake, *, every: bool) -> bool:
         if next(looks):
-            raise ConnectionError("no answer")
+            raise ConnectionError("no answer to https://hooks.example/T0/B0-secret")
         return plain(out, err, lake, every=every)
 
     monkeypatch.setattr(show_cli, "show_once", unreliable)
@@ -149,7 +150,8 @@ def test_watching_goes_on_after_a_fault(lake: Lake, monkeypatch: pytest.MonkeyPa
     first, second, third = seen[0], seen[1].removeprefix(seen[0]), seen[2].removeprefix(seen[1])
     assert "no files" in first
     assert "no files" in third
-    assert "UTC: no answer" in second
+    assert "UTC: no answer to ***" in second
+    assert "secret" not in second
 
 
 def samples(lake_text: str) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -39,7 +39,7 @@ def test_a_file_is_small_up_to_the_bytes_of_all_smaller_ones() -> None:
 
 def test_too_few_small_files_are_no_measure() -> None:
     few = [10] * (MIN_SMALL_FILES - 1)
-    assert small_size([]) == small_size([few]) == small_size([[*few, 1000]]) == LARGE
+    assert small_size([]) == small_size([few]) == small_size([[*few, 1000]]) == 0
     assert small_size([[*few, 1000], [*few, 10]]) == 11
 
 
@@ -70,12 +70,31 @@ def test_a_thousand_batches_write_few_bytes_again(batch: int, table: int) -> Non
         if len(small) >= SMALL_FILES:
             files = [*(size for size in files if size >= limit), sum(small)]
             written += sum(small)
-            again = small_size([files])
-            assert sum(size < again for size in files) < MIN_SMALL_FILES or again == LARGE
+            assert small_size([files]) == 0
         most = max(most, len(files))
     print(f"{added:,} bytes added, {written / added:.1f} times as many written again; at most {most} files")
     assert written < 5 * added + (rest if added > rest else 0)
     assert most <= (table + added) // LARGE + SMALL_FILES + 12
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_merge_leaves_nothing_to_merge(seed: int) -> None:
+    """In any partition: else a table would be due again and again."""
+    random = Random(seed)
+    partitions = [
+        [round(2 ** random.uniform(10, 27)) for _ in range(random.randint(0, 30))]
+        for _ in range(random.randint(1, 60))
+    ]
+    limit = small_size(partitions)
+    for sizes in partitions:
+        small = [size for size in sizes if size < limit]
+        if len(small) >= MIN_SMALL_FILES:
+            sizes[:] = [*(size for size in sizes if size >= limit), sum(small)]
+    assert small_size(partitions) == 0
+
+
+def test_partitions_with_one_large_file_each_wait() -> None:
+    assert small_size([[60 << 20, 1000, 1000, 1000]] * 40) == 0
 
 
 @pytest.fixture

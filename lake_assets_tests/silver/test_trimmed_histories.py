@@ -5,7 +5,7 @@
 
 import os
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.history.time_travel import commits, go_back
 from lake_assets.config import Mode
-from lake_assets.iceberg.table_io import summary
-from lake_assets.rounds.due_maintenance import due_upkeep
-from lake_assets.rounds.maintenance import maintain_silver
+from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg.table_io import HISTORY_TRIMMED_TO, summary
+from lake_assets.rounds.due_maintenance import due_upkeep, upkeep
+from lake_assets.rounds.maintenance import MAINTAIN_AFTER, MaintenanceSchedule, maintain_silver
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.apply.trim_history import trim_history
+from lake_assets.silver.apply.trim_history import is_trim_due, trim_history
 from lake_assets.silver.table.pause import resume
 from lake_assets.silver.table.position import HISTORY_FROM, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import Target, Tracked
@@ -150,13 +151,63 @@ def test_maintenance_looks_once_a_day(story: Story) -> None:
             patch("lake_assets.rounds.due_maintenance.datetime", clock),
         ):
             due = due_upkeep(story.bench.lake)
-            assert all(each.reason == "a look for rows that keep_history no longer keeps" for each in due)
+            assert all(each.reason == "rows that keep_history may no longer keep" for each in due)
             found.append(sorted((each.table, each.run().rows_removed) for each in due))
             assert due_upkeep(story.bench.lake) == []
     both = "silver_shop.items_changes", "silver_shop.items_history"
     nothing = [(table, 0) for table in both]
     assert found == [nothing, [], nothing, list(zip(both, (7, 3), strict=True)), nothing]
     story.check("trimmed")
+
+
+def test_when_a_look_is_due(story: Story) -> None:
+    """A day after the last one; after twice as long where a continuous run looks, too; at once for a shorter window."""
+    target, now = story.target(Mode.HISTORY), NOON + DAY + WINDOW
+    assert is_trim_due(target, story.bench.table("items_history"), now)
+    assert story.trim(now)[Mode.HISTORY] == 3
+    after = story.bench.table("items_history")
+    due = [is_trim_due(target, after, now + later, times) for later in (DAY, 2 * DAY) for times in (1, 2)]
+    assert due == [True, False, True, True]
+    assert not is_trim_due(target, after, now + DAY - HOUR)
+    story.bench.edit({TABLE: KEPT | {"keep_history": "29d"}})
+    assert is_trim_due(story.target(Mode.HISTORY), after, now)
+    story.bench.edit({TABLE: KEPT | {"keep_history": "31d"}})
+    assert not is_trim_due(story.target(Mode.HISTORY), after, now + DAY)
+
+
+def test_a_continuous_run_looks_before_it_rewrites_files(story: Story) -> None:
+    """The sensor's run would race it."""
+    target, runtime = story.target(Mode.HISTORY), story.bench.lake.runtime
+    schedule = MaintenanceSchedule(runtime, [target], (), keep=5)
+    schedule.committed(target.identifier, MAINTAIN_AFTER)
+    now = datetime.now(UTC)
+    assert schedule.maintain_next() is None, "too soon after the start"
+    done = schedule.maintain_next()
+    assert done is not None
+    assert (done.error, done.rows_removed) == (None, 3)
+    (left,) = (
+        each
+        for each in upkeep(story.bench.lake, shared=[target.identifier])
+        if each.table == target.identifier
+    )
+    assert not left.health.history_due
+    noted = story.bench.table("items_history").properties[HISTORY_TRIMMED_TO]
+    assert now - WINDOW <= datetime.fromisoformat(noted) <= datetime.now(UTC) - WINDOW
+    story.check("trimmed")
+
+
+def test_a_failed_look_keeps_nothing_else_from_its_maintenance(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_: object) -> int:
+        raise ApplyConflict("other commits came first")
+
+    monkeypatch.setattr("lake_assets.rounds.maintenance.trim_history", failed)
+    target = story.target(Mode.HISTORY)
+    before = len(story.bench.table("items_history").snapshots())
+    done = maintain_silver(story.bench.lake.runtime, (), target, keep_commits=1)
+    assert "other commits came first" in str(done.error)
+    assert (done.snapshots_before, done.snapshots_after < before) == (before, True)
 
 
 def test_it_is_off_by_default(spark: SparkSession, tmp_path: Path) -> None:

@@ -65,6 +65,33 @@ def test_lists_in_the_order_of_keys(store):
     )
 
 
+def test_an_object_that_is_written_again_keeps_what_it_has_beside_its_content(new_bucket, s3):
+    """Lifecycle rules go by tags and storage class, and readers by metadata."""
+    bucket = new_bucket()
+    store = S3Store(f"{bucket.name}/landing", s3)
+    given = {
+        "Metadata": {"task": "dms-1"},
+        "StorageClass": "STANDARD_IA",
+        "ContentType": "text/csv",
+        "ContentEncoding": "gzip",
+        "ServerSideEncryption": "AES256",
+    }
+    bucket.put_object(
+        Key="landing/a.csv", Body=b"two rows", Tagging="team=bikes%20%2B%20racks%3D1&keep=7y", **given
+    )
+    (former,) = store.list()
+    store.write("a.csv", b"a row", former)
+    client = bucket.meta.client
+    written = client.get_object(Bucket=bucket.name, Key="landing/a.csv")
+    assert {name: written.get(name) for name in given} == given
+    assert written["Body"].read() == b"a row"
+    tags = client.get_object_tagging(Bucket=bucket.name, Key="landing/a.csv")["TagSet"]
+    assert {tag["Key"]: tag["Value"] for tag in tags} == {"team": "bikes + racks=1", "keep": "7y"}
+    store.write("a.csv", b"another file")
+    plain = client.get_object(Bucket=bucket.name, Key="landing/a.csv")
+    assert ("StorageClass" in plain, plain["Metadata"]) == (False, {}), "a new file has the bucket's defaults"
+
+
 def test_removes_an_object(store):
     store.write("removed/one.csv", b"x")
     store.remove("removed/one.csv")

@@ -18,11 +18,11 @@ WORN_SHARE = 0.3
 
 
 def small_size(partitions: Iterable[Collection[int]]) -> int:
-    """The bytes below which a data file is small: it is merged if its partition has MIN_SMALL_FILES of them.
-    `partitions`: the bytes of the data files of each.
+    """The bytes below which a data file is small: it is merged if its partition has MIN_SMALL_FILES of them. 0 if no
+    partition has enough. `partitions`: the bytes of the data files of each.
 
-    A file is not small while all smaller ones of its partition together have fewer bytes. Otherwise each merge of
-    twenty small files would write all rows of a small table again. The size is at most LARGE, and one for the whole
+    A file is not small while those of its partition that are no larger have fewer bytes together. Otherwise each merge
+    of twenty small files would write all rows of a small table again. The size is at most LARGE, and one for the whole
     table, because Iceberg's rewrite takes one."""
     most = 0
     for sizes in partitions:
@@ -33,7 +33,7 @@ def small_size(partitions: Iterable[Collection[int]]) -> int:
             smaller += size
         if number >= MIN_SMALL_FILES:
             most = max(most, largest + 1)
-    return most or LARGE
+    return most
 
 
 class Part(StrEnum):

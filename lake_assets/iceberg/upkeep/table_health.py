@@ -71,15 +71,16 @@ class Files:
     """Of all data files, with the deleted ones."""
     partitions: int = 0
     """Those that have files. Of a table with few files, as many as it may have at most."""
-    small_size: int = LARGE
+    small_size: int = 0
     """The bytes below which a file is small."""
     small: int = 0
+    """Of a table with few files, all."""
     crowded: int = 0
     """The most small files that one partition has."""
     mergeable: int = 0
     """Small files of partitions that have at least MIN_SMALL_FILES, which the rewrite merges."""
     worn: int = 0
-    """Files that have lost WORN_SHARE of their rows."""
+    """Files that have lost WORN_SHARE of their rows, or have MIN_SMALL_FILES of deletes."""
     worn_bytes: int = 0
     rewritten_bytes: int = 0
     """Bytes of all that the rewrite takes."""
@@ -185,8 +186,8 @@ class Health:
                 if self.expirable >= max(SNAPSHOTS, SNAPSHOTS_SHARE * self.snapshots) * times
                 else "",
             ),
-            Part.HISTORY: ("a look for rows that keep_history no longer keeps" if self.history_due else "",),
-            Part.ORPHANS: ("a search for orphan files" if self.orphans_due else "",),
+            Part.HISTORY: ("rows that keep_history may no longer keep" if self.history_due else "",),
+            Part.ORPHANS: ("files that may be orphans" if self.orphans_due else "",),
         }
         return {part: ", ".join(filter(None, why)) for part, why in reasons.items() if any(why)}
 
@@ -249,7 +250,7 @@ def _looked_at(table: Table, head: Snapshot) -> Files:
 
 
 def _totals(table: Table, head: Snapshot) -> Files:
-    """What the summary says; all files count as small."""
+    """What the summary says; all files count as small, none as crowded."""
     manifests, totals = head.manifests(table.io), summary(head)
     number, deleted, rows, size, delete_files = (
         int(totals.get(f"total-{name}", "0"))
@@ -276,11 +277,12 @@ def read_files(table: Table, head: Snapshot) -> Files:
         for each in head.manifests(table.io)
         for one in files_of_manifest(each, table.io)
     ]
-    lost = Counter[str]()
+    lost, deletes = Counter[str](), Counter[str]()
     for _, file, referenced in entries:
         # A delete file of several data files counts for none, as in Iceberg's rewrite.
         if file.content is DataFileContent.POSITION_DELETES and (path := referenced or _only_path(file)):
             lost[path] += file.record_count
+            deletes[path] += 1
     partitions, worn = (
         defaultdict[tuple[int, Any], list[int]](list),
         defaultdict[tuple[int, Any], list[int]](list),
@@ -289,14 +291,16 @@ def read_files(table: Table, head: Snapshot) -> Files:
         if file.content is DataFileContent.DATA:
             size, place = file.file_size_in_bytes, (spec, file.partition)
             partitions[place].append(size)
-            if file.record_count and lost[file.file_path] >= WORN_SHARE * file.record_count:
+            path, rows = file.file_path, file.record_count
+            if (rows and lost[path] >= WORN_SHARE * rows) or deletes[path] >= MIN_SMALL_FILES:
                 worn[place].append(size)
     limit = small_size(partitions.values())
     small = {place: [size for size in sizes if size < limit] for place, sizes in partitions.items()}
     crowds = [len(sizes) for sizes in small.values()]
     taken = 0
     for place, sizes in small.items():
-        if worn[place] or len(sizes) >= MIN_SMALL_FILES:
+        is_enough = len(sizes) >= MIN_SMALL_FILES or (len(sizes) > 1 and sum(sizes) > FILE_SIZE)
+        if worn[place] or is_enough:
             taken += sum(sizes) + sum(size for size in worn[place] if size >= limit)
     return replace(
         _totals(table, head),

@@ -197,7 +197,7 @@ class TableMaintenance:
         """Rewrites data files in so many commits; returns the number of those that are replaced. 0 also if other
         commits came first in all parts: Iceberg then reports no failure."""
         head = current_snapshot(table)
-        small = LARGE if table is None or head is None else read_files(table, head).small_size
+        small = 0 if table is None or head is None else read_files(table, head).small_size
         options = {
             "partial-progress.enabled": "true",
             "partial-progress.max-commits": str(parts),
@@ -213,7 +213,8 @@ class TableMaintenance:
             "remove-dangling-deletes": "true",
         }
         if table is not None and has_former_partitions(table):
-            options["rewrite-all"] = "true"
+            # The size also decides whether a rest becomes a file of its own.
+            options |= {"rewrite-all": "true", "min-file-size-bytes": str(LARGE)}
         listed = joined(", ", (literal(text) for option in options.items() for text in option))
         figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pyiceberg.table import Table
 
 from lake_assets.config import Mode
-from lake_assets.iceberg.table_io import HISTORY_TRIMMED_AT, current_snapshot, load_table, set_property
+from lake_assets.iceberg.publish import lost_races
+from lake_assets.iceberg.table_io import HISTORY_TRIMMED_TO, current_snapshot, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.planned import Planned, in_context, retrying
@@ -29,23 +30,25 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import sql, table_address
 
 APART = timedelta(days=1)
-"""Between two removals: each marks rows of large files."""
+"""Between the ends of two removals: each marks rows of large files."""
 ENDED = {Mode.HISTORY: ended_before, Mode.CHANGE_LOG: committed_before}
 """By mode, the condition for rows that ended, or were made, before a time."""
 
 
-def is_trim_due(target: Target, table: Table | None, now: datetime) -> bool:
-    """Whether maintenance should look for rows that `keep_history` no longer keeps. `now`: UTC."""
-    if target.config.keep_history is None or target.mode not in ENDED:
+def is_trim_due(target: Target, table: Table | None, now: datetime, times: int = 1) -> bool:
+    """Whether maintenance should look for rows that `keep_history` no longer keeps. `now`: UTC; `times`: how often
+    APART has to be over, for a table that somebody else maintains, too."""
+    window = target.config.keep_history
+    if window is None or target.mode not in ENDED:
         return False
     if table is None or current_snapshot(table) is None:
         return False
-    given = table.properties.get(HISTORY_TRIMMED_AT)
-    return given is None or now - datetime.fromisoformat(given) >= APART
+    given = table.properties.get(HISTORY_TRIMMED_TO)
+    return given is None or now - window - datetime.fromisoformat(given) >= APART * times
 
 
 def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
-    """Removes the rows that ended longer before `now` (UTC) than `keep_history`, and notes the time in the table;
+    """Removes the rows that ended longer before `now` (UTC) than `keep_history`, and notes that time in the table;
     returns how many. Makes no commit without such rows. Raises TableStopped and ApplyConflict."""
     window = target.config.keep_history
     if window is None or target.mode not in ENDED:
@@ -80,8 +83,12 @@ def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
         )
         return apply_batch(context, edit=lambda context: edit)
 
+    def note() -> None:
+        noted = set_property(HISTORY_TRIMMED_TO, ends.isoformat())
+        address = table_address(runtime.catalog.name, target.identifier)
+        with lost_races(target.identifier):
+            runtime.sessions.root().sql(sql("ALTER TABLE {table} {change}", table=address, change=noted))
+
     result = retrying(target, once)
-    noted = set_property(HISTORY_TRIMMED_AT, now.isoformat())
-    address = table_address(runtime.catalog.name, target.identifier)
-    runtime.sessions.root().sql(sql("ALTER TABLE {table} {change}", table=address, change=noted))
+    retrying(target, note)
     return 0 if result is None else result.rows_removed

@@ -57,7 +57,7 @@ def erase_from_file(
     ]
     runtime.file_log.log_copies(copies)
     _unchanged(store, found)
-    written = store.write(file.path, content, now.last_modified)
+    written = store.write(file.path, content, now)
     version = store.version(written)
     if not keeps_date or version != copies[0].version:
         runtime.file_log.log_copies(
