@@ -8,6 +8,7 @@ call until its rows are readable. The cost of a round or call includes the maint
 table must equal the source. Here: the measurement. Not here: other ways to apply the batches (`large_tables`).
 """
 
+import json
 import os
 import time
 from argparse import Namespace
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import mean, median, quantiles
 
 import dagster as dg
+from pyiceberg.table import Table
 
 from benchmarks import read_health
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
@@ -24,7 +26,7 @@ from benchmarks.large_tables.contenders import read
 from benchmarks.large_tables.results import PRODUCT
 from benchmarks.large_tables.workloads import NOTE, Source, Workload, values
 from lake_assets.config import ContinuousConfig
-from lake_assets.iceberg.table_io import TABLE_PROPERTIES
+from lake_assets.iceberg.table_io import TABLE_PROPERTIES, summary
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
 from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.maintenance import maintain_silver
@@ -43,6 +45,8 @@ NOTES = {
     True: f"{NOTE} || ' ' || " + " || ".join(f"md5(id || '{n}' || version)" for n in range(6)),
 }
 """The text of a row, by whether rows are wide: its digits take about 100 bytes of a file."""
+NOTED_EACH = 5
+"""Calls of `sync` after which the table's files are counted."""
 SCANS = 5
 """Of the table and of its copy, in turns; the fastest counts."""
 
@@ -110,6 +114,8 @@ class Calls:
     failed: list[str] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     """The machine's load average at the end of each call."""
+    tables: list[dict[str, int]] = field(default_factory=list)
+    """What the table was after every NOTED_EACH calls."""
 
     def apply(self) -> None:
         """One call, which should apply the batch that is pending."""
@@ -124,6 +130,27 @@ class Calls:
         if not result.applied:
             self.failed.append("a call has applied nothing")
         self.loads.append(os.getloadavg()[0])
+
+    def note(self) -> None:
+        """Notes what the table is now."""
+        table = self.bench.lake.runtime.catalog.load_table(TABLE)
+        figures = summary(table.current_snapshot())
+        self.tables.append(
+            {
+                "batch": len(self.whole),
+                "data_files": int(figures["total-data-files"]),
+                "delete_files": int(figures["total-delete-files"]),
+                "snapshots": len(table.metadata.snapshots),
+                "live_bytes": int(figures["total-files-size"]),
+                "stored_bytes": _stored(_folder(table)),
+            }
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes the cost of each call and the states of the table, which `benchmarks.plot_batches` draws."""
+        readable = [round(seconds, 3) for seconds, _ in self.readable]
+        whole = [round(seconds, 3) for seconds in self.whole]
+        path.write_text(json.dumps({"readable": readable, "whole": whole, "tables": self.tables}))
 
 
 def measure_sync(bench: Bench, given: Namespace) -> None:
@@ -143,10 +170,14 @@ def measure_sync(bench: Bench, given: Namespace) -> None:
     while len(calls.whole) < given.batches and time.monotonic() < end:
         source.changes(WORKLOAD)
         calls.apply()
+        if len(calls.whole) % NOTED_EACH == 0:
+            calls.note()
         if len(calls.whole) % 100 == 0:
             print(
                 f"batch {len(calls.whole)}: {_state(bench)}; maintained {calls.maintained} times", flush=True
             )
+    if given.calls is not None:
+        calls.write(given.calls)
     print_calls(calls, given)
     print_remains(bench, source)
 
@@ -193,7 +224,7 @@ def print_remains(bench: Bench, source: Source) -> None:
         f"{files} data files and {worn.files.delete_files} of deletes, {living / 2**20:.0f} MB in the copy: "
         f"{files / (living / 2**30):.0f} files a GB"
     )
-    folder = Path(catalog.load_table(TABLE).location().removeprefix("file:"))
+    folder = _folder(catalog.load_table(TABLE))
     print(f"storage, within keep_snapshots of all batches: {_stored(folder) / living:.2f} times the copy")
     target = next(each for each in bench.lake.targets if each.identifier == TABLE)
     done = maintain_silver(bench.lake.runtime, (), target, keep_commits=1)
@@ -210,6 +241,10 @@ def print_remains(bench: Bench, source: Source) -> None:
 
 def _p99(seconds: list[float]) -> float:
     return quantiles(seconds, n=100)[98]
+
+
+def _folder(table: Table) -> Path:
+    return Path(table.location().removeprefix("file:"))
 
 
 def _stored(folder: Path) -> int:
@@ -278,6 +313,9 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=60, help="batches of the other table, before")
     parser.add_argument("--sync", action="store_true", help="calls of sync, rather than a continuous run")
     parser.add_argument("--wide", action="store_true", help="rows with a long text, with --sync only")
+    parser.add_argument(
+        "--calls", type=Path, help="where the cost of each call is written, as JSON, with --sync only"
+    )
     given = parser.parse_args()
     with opened("many_batches", given, ("items", "warm")) as bench:
         (measure_sync if given.sync else measure)(bench, given)

@@ -1,5 +1,5 @@
 """What S3 refuses to Spark or to the client of the catalog's tables: one sentence with the object, the request and the
-right. Not here: what it refuses to the lake's own client (`test_object_store.py`)."""
+right. Not here: what it refuses to the lake's own client (`test_unreachable_objects.py`)."""
 
 import re
 from collections.abc import Iterator
