@@ -14,7 +14,7 @@ from lake_assets import lake_definitions
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config.config_file import load_lake
 from lake_assets.gold.write.own_tables import OwnTable, own_tables
-from lake_assets.iceberg.upkeep import table_health
+from lake_assets.iceberg.upkeep import parts_and_limits, table_health, table_maintenance
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.due_maintenance import due_upkeep, upkeep
 from lake_assets_tests.helpers.lakes.guide_project import rows, run, tables, write_lake
@@ -29,6 +29,8 @@ def test_the_table_of_an_own_asset_is_maintained(
     write_lake(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(table_health, "SMALL_FILES", 2)
+    for module in (parts_and_limits, table_health, table_maintenance):
+        monkeypatch.setattr(module, "MIN_SMALL_FILES", 2)
 
     @dg.asset(key=["own", "visits"], io_manager_key="iceberg_io_manager", metadata={"lake/write": "append"})
     def visits() -> pa.Table:

@@ -13,7 +13,7 @@ from lake_assets.commands.setup.validate import check
 from lake_assets.commands.show.status import status
 from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
 from lake_assets.iceberg.table_io import summary
-from lake_assets.iceberg.upkeep import table_maintenance
+from lake_assets.iceberg.upkeep import parts_and_limits, table_maintenance
 from lake_assets.iceberg.upkeep.table_maintenance import MOST_PARTS, TableMaintenance
 from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
@@ -138,7 +138,8 @@ def test_the_files_of_a_small_table_are_rewritten_in_one_commit(
         return found
 
     monkeypatch.setattr(table_maintenance, "_parts", as_if_so_large)
-    monkeypatch.setattr(table_maintenance, "MIN_SMALL_FILES", 2)
+    for module in (parts_and_limits, table_maintenance):
+        monkeypatch.setattr(module, "MIN_SMALL_FILES", 2)
     life = Life(tmp_path, "day(at)", **NEVER)
     life.change("I", 101, 102, 103, 104)
     life.maintain()
