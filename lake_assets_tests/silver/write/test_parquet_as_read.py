@@ -25,9 +25,9 @@ from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import write_edit
 from lake_assets.silver.write.proof import Unforeseen, refuse_unforeseen
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.parquet_shop import TYPES, applied, bench, put
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import changed, loaded, values
-from lake_assets_tests.helpers.lakes.parquet_shop import TYPES, applied, bench, put
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_large")]
