@@ -16,6 +16,7 @@ import dagster as dg
 from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.config.secrets import hidden_in
 from lake_assets.gold.mart import Mart
+from lake_assets.iceberg.upkeep.parts_and_limits import Part
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
@@ -98,8 +99,9 @@ def _maintain_one(lake: Lake, instance: dg.DagsterInstance, result: SyncResult) 
     try:
         due = due_upkeep(lake, among={*result.applied, *marts})
         if soon_done := [table for table in due if table.rewritten_bytes <= MOST_MAINTAINED]:
-            # Any: else tables that are soon due again could keep another one from its turn.
-            table = choice(soon_done)
+            # Old rows can wait. Any of the others: else those that are soon due again could keep one from its turn.
+            urgent = [table for table in soon_done if {*table.health.due(table.times)} - {Part.HISTORY}]
+            table = choice(urgent or soon_done)
             done = table.run()
             instance.report_runless_asset_event(observation(table, done))
             report_health(instance, lake, table)

@@ -203,24 +203,28 @@ def _maintain(
     partition_by: Sequence[str] | None = None,
     before_expiry: "Callable[[Table], object]" = lambda table: None,
 ) -> Maintained:
-    with _session(runtime, parts) as spark:
-        if runtime.branches is not None and Part.FILES in parts:
-            # A rewrite waits while branches of attempts exist.
-            runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
-        settings = runtime.lake.maintenance
-        done = TableMaintenance(
-            spark,
-            runtime.catalog,
-            identifier,
-            stamps,
-            settings,
-            consumed,
-            keep_commits,
-            partition_by,
-            before_expiry,
-        ).run(parts)
-        done.error = _hidden(runtime, done.error)
-        return done
+    """Never raises: see the result's `error`."""
+    settings = runtime.lake.maintenance
+    try:
+        with _session(runtime, parts) as spark:
+            if runtime.branches is not None and Part.FILES in parts:
+                # A rewrite waits while branches of attempts exist.
+                runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
+            done = TableMaintenance(
+                spark,
+                runtime.catalog,
+                identifier,
+                stamps,
+                settings,
+                consumed,
+                keep_commits,
+                partition_by,
+                before_expiry,
+            ).run(parts)
+    except Exception as error:  # noqa: BLE001  (no session can be had, or the table's kept branch is locked)
+        done = Maintained(identifier, error=error)
+    done.error = _hidden(runtime, done.error)
+    return done
 
 
 def _hidden(runtime: LakeRuntime, error: Exception | None) -> Exception | None:

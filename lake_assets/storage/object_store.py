@@ -27,6 +27,8 @@ _ATTRIBUTES = (
     *("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType"),
 )
 """What an object that is written again keeps, by the names that HeadObject and PutObject share."""
+_ARCHIVES = {"GLACIER", "DEEP_ARCHIVE"}
+"""Storage classes whose objects have to be restored before they can be read."""
 _GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 ARCHIVED = "InvalidObjectState"
 """S3's error code for an object in GLACIER, DEEP_ARCHIVE or an archive tier that was not restored."""
@@ -181,6 +183,8 @@ class S3Store:
         """What the object has beside its content, as arguments of PutObject."""
         head = self._client.head_object(**address)
         found = {name: head[name] for name in _ATTRIBUTES if head.get(name)}
+        if found.get("StorageClass") in _ARCHIVES:
+            del found["StorageClass"]  # it was restored to be read, and is read again
         if head.get("TagCount"):
             tags = self._client.get_object_tagging(**address)["TagSet"]
             found["Tagging"] = urlencode({tag["Key"]: tag["Value"] for tag in tags})

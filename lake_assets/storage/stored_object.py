@@ -73,7 +73,7 @@ class ObjectStore(Protocol):
 
     def write(self, key: str, content: bytes, former: StoredObject | None = None) -> StoredObject:
         """Creates or replaces the object. All but the content stays as `former` has it: a local file's time; an
-        object's tags, metadata, storage class and encryption, but not its time."""
+        object's tags, metadata, encryption and storage class unless that is an archive, but not its time."""
         ...
 
     def remove(self, key: str) -> None:

@@ -19,6 +19,7 @@ from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
 from lake_assets.iceberg.upkeep import table_maintenance as maintenance
 from lake_assets.iceberg.upkeep.restamp import restamp
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.position import LOG_OFFSET, SILVER, TOUCHED_DAYS, read_position
 from lake_assets.silver.table.targets import UNTRACKED, Tracked
 from lake_assets_tests.helpers.lakes.keyed_shop import (
@@ -216,6 +217,20 @@ def test_a_table_without_a_position_is_left_as_it_is(spark: SparkSession, tmp_pa
     shop = MaintainedShop(maintained_shop(tmp_path).bench)
     shop.sql("CREATE OR REPLACE TABLE {table} (id BIGINT) USING iceberg")
     assert shop.maintain()[ITEMS].error is None
+
+
+def test_maintenance_without_a_session_is_a_failure_of_the_table(
+    shop: MaintainedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tables are maintained."""
+    lake = shop.bench.lake
+
+    def lost(*given: object, **more: object) -> None:
+        raise ConnectionError("no server answers")
+
+    monkeypatch.setattr(lake.runtime.sessions, "isolated", lost)
+    done = maintain_silver(lake.runtime, (), next(each for each in lake.targets if each.identifier == ITEMS))
+    assert (done.table, str(done.error)) == (ITEMS, "no server answers")
 
 
 @pytest.mark.long

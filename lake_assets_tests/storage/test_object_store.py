@@ -78,6 +78,12 @@ def test_an_object_that_is_written_again_keeps_what_it_has_beside_its_content(ne
     assert written["Body"].read() == b"a row"
     tags = client.get_object_tagging(Bucket=bucket.name, Key="landing/a.csv")["TagSet"]
     assert {tag["Key"]: tag["Value"] for tag in tags} == {"team": "bikes + racks=1", "keep": "7y"}
+    bucket.put_object(Key="landing/old.csv", Body=b"x", StorageClass="GLACIER", Metadata={"task": "dms-1"})
+    (_, archived) = store.list()
+    store.write("old.csv", b"y", archived)
+    again = client.get_object(Bucket=bucket.name, Key="landing/old.csv")
+    assert again["Metadata"] == {"task": "dms-1"}
+    assert again["Body"].read() == b"y", "the proof of an erasure reads it"
     store.write("a.csv", b"another file")
     plain = client.get_object(Bucket=bucket.name, Key="landing/a.csv")
     assert ("StorageClass" in plain, plain["Metadata"]) == (False, {}), "a new file has the bucket's defaults"

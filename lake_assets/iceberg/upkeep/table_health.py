@@ -279,7 +279,7 @@ def read_files(table: Table, head: Snapshot) -> Files:
     ]
     lost, deletes = Counter[str](), Counter[str]()
     for _, file, referenced in entries:
-        # A delete file of several data files counts for none, as in Iceberg's rewrite.
+        # A delete file of several data files counts for none, as in the share by which Iceberg's rewrite chooses.
         if file.content is DataFileContent.POSITION_DELETES and (path := referenced or _only_path(file)):
             lost[path] += file.record_count
             deletes[path] += 1
