@@ -13,6 +13,7 @@ RIGHTS = {
     "GetObject": "s3:GetObject on the bucket's objects",
     # Without s3:ListBucket, S3 answers so for an object that does not exist.
     "HeadObject": "s3:GetObject on the bucket's objects and s3:ListBucket on the bucket",
+    "GetObjectTagging": "s3:GetObjectTagging on the bucket's objects",
     **dict.fromkeys(
         ("PutObject", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"),
         "s3:PutObject on the bucket's objects",

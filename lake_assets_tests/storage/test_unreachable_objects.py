@@ -4,6 +4,7 @@ Here: the lake's own client. Not here: what S3 refuses to Spark or to the catalo
 """
 
 import io
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import S3Store, StoreError, open_store
+from lake_assets.storage.stored_object import StoredObject
 
 
 def test_a_missing_bucket(s3):
@@ -82,6 +84,11 @@ def test_a_refusal_names_the_next_step_and_no_secret(s3, monkeypatch, code, advi
         (lambda store: store.open("x").__enter__(), "get_object", "s3:GetObject on the bucket's objects;"),
         (lambda store: store.write("x", b""), "put_object", "s3:PutObject"),
         (lambda store: store.remove("x"), "delete_object", "s3:DeleteObject"),
+        (
+            lambda store: store.write("x", b"", StoredObject("x", 1, datetime.now(UTC), "")),
+            "get_object_tagging",
+            "s3:GetObjectTagging on",
+        ),
     ],
 )
 def test_a_refusal_names_object_and_right(s3, monkeypatch, call, request_, right):
@@ -92,6 +99,7 @@ def test_a_refusal_names_object_and_right(s3, monkeypatch, call, request_, right
     def refuse(**_):
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": said.pop(0)}}, operation)
 
+    monkeypatch.setattr(store._client, "head_object", lambda **_: {"TagCount": 1})
     monkeypatch.setattr(store._client, request_, refuse)
     for needed in (right, "kms:Decrypt."):
         with pytest.raises(
