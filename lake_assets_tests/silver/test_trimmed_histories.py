@@ -212,6 +212,17 @@ def test_a_failed_look_keeps_nothing_else_from_its_maintenance(
     assert (done.snapshots_before, done.snapshots_after < before) == (before, True)
 
 
+@pytest.mark.parametrize(
+    "edited", [{"columns": {**KEPT["columns"], "note": "string"}}, {"mask": {"v": "redact"}}]
+)
+def test_an_edited_table_waits_for_its_batch_or_rebuild(story: Story, edited: dict[str, Any]) -> None:
+    """The commit would say that the columns, or the masks, had been applied."""
+    before = read_position(story.bench.table("items_history"))
+    story.bench.edit({TABLE: KEPT | edited})
+    assert set(story.trim(story.clock.now + WINDOW + HOUR).values()) == {0}
+    assert read_position(story.bench.table("items_history")) == before
+
+
 def test_it_is_off_by_default(spark: SparkSession, tmp_path: Path) -> None:
     found = Story(tmp_path)
     found.bench.edit({TABLE: ITEMS | {"also": ["history"]}})

@@ -25,6 +25,7 @@ from lake_assets.silver.reduce.edit import Edit, Matching, Recounted
 from lake_assets.silver.reduce.past.scd2_versions import ended_before
 from lake_assets.silver.reduce.touched_periods import touched_by_rows
 from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import sql, table_address
@@ -45,6 +46,19 @@ def is_trim_due(target: Target, table: Table | None, now: datetime, times: int =
         return False
     given = table.properties.get(HISTORY_TRIMMED_TO)
     return given is None or now - window - datetime.fromisoformat(given) >= APART * times
+
+
+def _is_as_lake_yaml_says(context: BatchContext) -> bool:
+    """Whether the table has today's columns, masks and folders, and the log is that of its position. If not, a batch or
+    a rebuild has to come first: the commit of a removal would say that all of this had been applied."""
+    then, target = context.position, context.target
+    today = (
+        context.contracts.versions[-1].number,
+        described(target),
+        target.folder_rule.text,
+        context.log_mark,
+    )
+    return (then.contract_version, then.masks, then.folders, then.mark) == today
 
 
 def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
@@ -69,6 +83,8 @@ def trim_history(runtime: LakeRuntime, target: Target, now: datetime) -> int:
         return in_context(runtime, planned, {}, lambda stage: None, work)
 
     def work(context: BatchContext) -> BatchResult | None:
+        if not _is_as_lake_yaml_says(context):
+            return None
         condition = ENDED[context.target.mode](ends)
         rows = context.main.filter(condition)
         number = rows.count()
