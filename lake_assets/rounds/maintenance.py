@@ -180,10 +180,7 @@ class MaintenanceSchedule:
             return None
         self._commits[chosen] = self._rounds = 0
         name, _ = chosen
-        try:
-            done = self._maintenance[chosen]()
-        except Exception as error:  # noqa: BLE001  (Spark may be lost, or the table's kept branch locked)
-            done = Maintained(name, error=error)
+        done = self._maintenance[chosen]()
         if done.error is not None:
             if server_lost(done.error):
                 self._runtime.sessions.forget()

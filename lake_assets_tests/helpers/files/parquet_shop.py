@@ -1,5 +1,6 @@
 """Batches of Parquet changes for a shop, with the types of the files' columns."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import pyarrow as pa
 
 from lake_assets_tests.helpers.files.dms_files import DmsFile
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.changed_shop import ITEMS
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, loaded
 from lake_assets_tests.helpers.lakes.small_table import NEVER
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 TYPES = {"id": pa.int64(), "v": pa.string()}
 
@@ -30,3 +32,10 @@ def applied(shop: Bench, *files: DmsFile, types: dict[str, pa.DataType] = TYPES)
     put(shop, *files, types=types)
     (batch,) = shop.apply()["items"]
     return batch
+
+
+def four_rows(folder: Path) -> Callable[[], Bench]:
+    """A shop with the rows 1 to 4, loaded once and restored for each test."""
+    found = bench(folder)
+    applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
+    return restorer(found)

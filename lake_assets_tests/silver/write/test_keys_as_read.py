@@ -12,10 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.helpers.files.parquet_shop import TYPES, applied, bench, parquet, put
+from lake_assets_tests.helpers.files.parquet_shop import TYPES, applied, bench, four_rows, parquet, put
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.changed_shop import changed, loaded, values
-from lake_assets_tests.helpers.reconcile.restored import restorer
+from lake_assets_tests.helpers.lakes.changed_shop import changed, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_large")]
 
@@ -24,9 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_
 def made(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, all_large: None
 ) -> Callable[[], Bench]:
-    found = bench(tmp_path_factory.mktemp("shop"))
-    applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
-    return restorer(found)
+    return four_rows(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture

@@ -25,10 +25,9 @@ from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import write_edit
 from lake_assets.silver.write.proof import Unforeseen, refuse_unforeseen
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.helpers.files.parquet_shop import TYPES, applied, bench, put
+from lake_assets_tests.helpers.files.parquet_shop import TYPES, applied, bench, four_rows, put
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import changed, loaded, values
-from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_large")]
 
@@ -37,9 +36,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_
 def made(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, all_large: None
 ) -> Callable[[], Bench]:
-    found = bench(tmp_path_factory.mktemp("shop"))
-    applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
-    return restorer(found)
+    return four_rows(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture
